@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "eager/kernel.h"
+
+#include <ATen/MemoryOverlap.h>
+#include <ATen/core/Tensor.h>
+#include <c10/core/StorageImpl.h>
+
+#include "eager/resize.h"
+#include "runtime/allocator.h"
+#include "runtime/generator.h"
+#include "common/metrics.h"
+#include "runtime/queue.h"
+#include "runtime/stream.h"
+
+namespace neuronx::eager {
+namespace {
+
+
+at::Tensor make_output(const Output& spec, c10::DeviceIndex device) {
+  auto storage = c10::make_intrusive<c10::StorageImpl>(
+      c10::StorageImpl::use_byte_size_t(),
+      spec.bytes,
+      runtime::allocate(spec.bytes, device),
+      &runtime::allocator(),
+      /*resizable=*/true);
+  auto impl = c10::make_intrusive<c10::TensorImpl>(
+      c10::Storage(std::move(storage)),
+      c10::DispatchKeySet(c10::DispatchKey::PrivateUse1),
+      c10::scalarTypeToTypeMeta(spec.dtype));
+  if (spec.contiguous) {
+    impl->set_sizes_contiguous(spec.sizes);
+  } else {
+    impl->set_sizes_and_strides(spec.sizes, spec.strides);
+  }
+  return at::Tensor(std::move(impl));
+}
+
+void* address(const c10::TensorImpl* impl) {
+  return static_cast<char*>(impl->storage().mutable_data()) +
+         impl->storage_offset() * impl->itemsize();
+}
+
+// As ATen: a written tensor may share its memory with an operand only as the
+// exact same view.
+void check_overlap(const OpInfo& info, const Call& call) {
+  for (const int16_t w : call.written) {
+    const c10::TensorImpl* written = call.tensors[w];
+    for (size_t i = 0; i < call.tensors.size(); ++i) {
+      const c10::TensorImpl* other = call.tensors[i];
+      if (other == written ||
+          !other->storage().is_alias_of(written->storage())) {
+        continue;
+      }
+      const auto status = at::get_overlap_status(
+          const_cast<c10::TensorImpl*>(written),
+          const_cast<c10::TensorImpl*>(other));
+      TORCH_CHECK(status != at::MemOverlapStatus::Partial,
+                  "unsupported operation: some elements of the input tensor "
+                  "and the written-to tensor refer to a single memory "
+                  "location. Please clone() the tensor before performing the "
+                  "operation. (",
+                  info.name, ")");
+    }
+  }
+}
+
+void push_returns(const OpInfo& info,
+                  const Entry& entry,
+                  std::vector<at::Tensor>& fresh,
+                  torch::jit::Stack* stack) {
+  const size_t arguments = info.arguments.size();
+  const size_t returns = info.returns.size();
+  c10::IValue results[16];
+  size_t next = 0;
+  for (size_t r = 0; r < returns; ++r) {
+    if (info.returns[r] >= 0) {
+      results[r] = (*stack)[stack->size() - arguments + info.returns[r]];
+    } else if (info.handle.schema().returns()[r].type()->kind() ==
+               c10::TypeKind::ListType) {
+      c10::List<at::Tensor> list;
+      while (next < fresh.size()) {
+        list.push_back(std::move(fresh[next++]));
+      }
+      results[r] = std::move(list);
+    } else {
+      results[r] = std::move(fresh[next++]);
+    }
+  }
+  torch::jit::drop(*stack, arguments);
+  for (size_t r = 0; r < returns; ++r) {
+    stack->push_back(std::move(results[r]));
+  }
+}
+
+void launch(OpInfo& info,
+            const Entry& entry,
+            const Call& call,
+            torch::jit::Stack* stack) {
+  thread_local std::vector<at::Tensor> fresh;
+  fresh.clear();
+  for (const Output& output : entry.outputs) {
+    switch (output.kind) {
+      case Output::Kind::New:
+        fresh.push_back(make_output(output, call.device));
+        break;
+      case Output::Kind::None:
+        fresh.emplace_back();
+        break;
+      case Output::Kind::Written:
+        if (output.resized) {
+          resize(call.tensors[output.argument], output.sizes);
+        }
+        break;
+    }
+  }
+  if (entry.executable) {
+    runtime::Queue& queue = runtime::current_queue(call.device);
+    uint64_t seed = 0, offset = 0;
+    if (entry.random_blocks > 0) {
+      const auto* values = stack->data() + stack->size() -
+                           info.arguments.size();
+      std::optional<at::Generator> generator;
+      for (size_t i = 0; i < info.arguments.size(); ++i) {
+        if (values[i].isGenerator()) {
+          generator = values[i].toGenerator();
+        }
+      }
+      std::tie(seed, offset) =
+          runtime::generator_or_default(generator, call.device)
+              .reserve(entry.random_blocks);
+    }
+    const size_t addresses = entry.inputs.size() + entry.results.size();
+    const size_t scalars =
+        entry.scalars.size() + (entry.random_blocks > 0 ? 2 : 0);
+    std::unique_ptr<void*[]> more;
+    if (addresses > runtime::Launch::kInlineAddresses) {
+      more.reset(new void*[addresses]);
+    }
+    std::unique_ptr<uint64_t[]> more_scalars;
+    if (scalars > runtime::Launch::kScalars) {
+      more_scalars.reset(new uint64_t[scalars]);
+    }
+    queue.push([&](runtime::Launch& slot) {
+      slot.executable = entry.executable.get();
+      slot.more = std::move(more);
+      slot.more_scalars = std::move(more_scalars);
+      void** a = slot.operands();
+      for (const int16_t i : entry.inputs) {
+        *a++ = address(call.tensors[i]);
+      }
+      for (const int16_t r : entry.results) {
+        *a++ = r >= 0 ? address(fresh[r].unsafeGetTensorImpl())
+                      : address(call.tensors[-1 - r]);
+      }
+      uint64_t* s = slot.values();
+      for (const int16_t i : entry.scalars) {
+        const ScalarValue& value = call.scalars[i];
+        // Runtime scalars are float32 or int64 (ir::Operand).
+        *s++ = value.floating
+                   ? std::bit_cast<uint32_t>(static_cast<float>(
+                         std::bit_cast<double>(value.bits)))
+                   : value.bits;
+      }
+      if (entry.random_blocks > 0) {
+        *s++ = seed;
+        *s++ = offset;
+      }
+    });
+  }
+  push_returns(info, entry, fresh, stack);
+  fresh.clear();
+}
+
+}  // namespace
+
+const Entry* find_general(const OpInfo& info, const Call& call) {
+  if (call.scalars.empty()) {
+    return nullptr;
+  }
+  thread_local Key key;
+  general_key(call, key);
+  return info.cache.find(key, key.hash());
+}
+
+void run(OpInfo& info, torch::jit::Stack* stack) {
+  CallScope scope;
+  Call& call = scope.call;
+  read_call(info, *stack, call);
+  if (call.device < 0 || call.key.overflown()) [[unlikely]] {
+    run_on_host(info, stack,
+                call.device < 0 ? "it has no neuron operand"
+                                : "it has too many operands");
+    return;
+  }
+  if (info.writes && call.tensors.size() > 1) {
+    check_overlap(info, call);
+  }
+  const Entry* entry = info.cache.find(call.key, call.key.hash());
+  if (entry == nullptr) [[unlikely]] {
+    entry = find_general(info, call);
+  }
+  if (entry == nullptr) [[unlikely]] {
+    entry = &build_entry(info, call, *stack);
+  }
+  if (entry->host) [[unlikely]] {
+    run_on_host(info, stack, entry->reason);
+    return;
+  }
+  info.executed.store(info.executed.load(std::memory_order_relaxed) + 1,
+                      std::memory_order_relaxed);
+  launch(info, *entry, call, stack);
+}
+
+void Kernel::operator()(const c10::OperatorHandle&,
+                        c10::DispatchKeySet,
+                        torch::jit::Stack* stack) {
+  run(info_, stack);
+}
+
+}  // namespace neuronx::eager

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// Inference: what a call returns, by PyTorch's own meta functions.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/stack.h>
+
+#include <vector>
+
+#include "eager/op_info.h"
+
+namespace neuronx::eager {
+
+struct Inference {
+  // Flattened returns (lists expanded); undefined where None.
+  std::vector<at::Tensor> returns;
+  // The written arguments after the call, in order of appearance.
+  std::vector<at::Tensor> written;
+};
+
+// Runs the operator on the meta device. Throws what PyTorch raises for bad
+// arguments; c10::NotImplementedError when it has no meta function.
+Inference infer(const OpInfo& info, const torch::jit::Stack& stack);
+
+// The arguments as meta tensors, for the decomposition.
+torch::jit::Stack meta_arguments(const OpInfo& info,
+                                 const torch::jit::Stack& stack);
+
+}  // namespace neuronx::eager

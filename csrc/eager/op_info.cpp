@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "eager/op_info.h"
+
+#include <ATen/core/jit_type.h>
+
+#include <set>
+#include <unordered_map>
+
+#include "eager/random.h"
+#include "lowering/lowering.h"
+
+namespace neuronx::eager {
+namespace {
+
+ArgumentKind kind_of(const c10::Type& type) {
+  switch (type.kind()) {
+    case c10::TypeKind::OptionalType:
+      return kind_of(*type.castRaw<c10::OptionalType>()->getElementType());
+    case c10::TypeKind::TensorType:
+      return ArgumentKind::Tensor;
+    case c10::TypeKind::NumberType:
+    case c10::TypeKind::FloatType:
+      return ArgumentKind::Scalar;
+    case c10::TypeKind::ListType: {
+      switch (kind_of(*type.castRaw<c10::ListType>()->getElementType())) {
+        case ArgumentKind::Tensor:
+          return ArgumentKind::TensorList;
+        case ArgumentKind::Scalar:
+          return ArgumentKind::ScalarList;
+        default:
+          return ArgumentKind::IntegerList;
+      }
+    }
+    case c10::TypeKind::StringType:
+      return ArgumentKind::String;
+    case c10::TypeKind::DeviceObjType:
+      return ArgumentKind::Device;
+    case c10::TypeKind::GeneratorType:
+      return ArgumentKind::Generator;
+    case c10::TypeKind::IntType:
+    case c10::TypeKind::SymIntType:
+    case c10::TypeKind::BoolType:
+    case c10::TypeKind::ScalarTypeType:
+    case c10::TypeKind::LayoutType:
+    case c10::TypeKind::MemoryFormatType:
+      return ArgumentKind::Integer;
+    default:
+      return ArgumentKind::Other;
+  }
+}
+
+bool same_arguments(const c10::FunctionSchema& functional,
+                    const c10::FunctionSchema& writing) {
+  size_t n = 0;
+  for (const auto& argument : writing.arguments()) {
+    if (argument.is_out()) {
+      continue;
+    }
+    if (n >= functional.arguments().size()) {
+      return false;
+    }
+    const auto& other = functional.arguments()[n++];
+    if (other.name() != argument.name() ||
+        *other.type() != *argument.type()) {
+      return false;
+    }
+  }
+  // A functional form may add dtype, layout, device... of the result.
+  for (; n < functional.arguments().size(); ++n) {
+    static const std::set<std::string> kFactory{
+        "dtype", "layout", "device", "pin_memory"};
+    if (!kFactory.contains(functional.arguments()[n].name())) {
+      return false;
+    }
+  }
+  return true;
+}
+
+bool writes_nothing(const c10::FunctionSchema& schema) {
+  for (const auto& argument : schema.arguments()) {
+    if (argument.alias_info() && argument.alias_info()->isWrite()) {
+      return false;
+    }
+  }
+  return true;
+}
+
+// Overloads of every aten name, listed once.
+const std::unordered_map<std::string, std::vector<c10::OperatorName>>&
+overloads() {
+  static const auto* all = [] {
+    auto* map =
+        new std::unordered_map<std::string, std::vector<c10::OperatorName>>;
+    for (auto& name : c10::Dispatcher::singleton().getAllOpNames()) {
+      if (name.name.starts_with("aten::")) {
+        (*map)[name.name].push_back(name);
+      }
+    }
+    return map;
+  }();
+  return *all;
+}
+
+std::string find_functional(const c10::OperatorHandle& handle) {
+  const auto& schema = handle.schema();
+  const auto full = [](const c10::OperatorName& name) {
+    return name.overload_name.empty() ? name.name
+                                      : name.name + "." + name.overload_name;
+  };
+  if (writes_nothing(schema)) {
+    return full(handle.operator_name());
+  }
+  std::string base = schema.name();
+  if (base.ends_with("_") && !base.ends_with("__")) {
+    base.pop_back();
+  }
+  const auto it = overloads().find(base);
+  if (it == overloads().end()) {
+    return "";
+  }
+  for (const auto& name : it->second) {
+    const auto candidate = c10::Dispatcher::singleton().findSchema(name);
+    if (candidate && writes_nothing(candidate->schema()) &&
+        same_arguments(candidate->schema(), schema)) {
+      return full(name);
+    }
+  }
+  return "";
+}
+
+std::string full_name(const c10::OperatorHandle& handle) {
+  const auto& name = handle.operator_name();
+  return name.overload_name.empty() ? name.name
+                                    : name.name + "." + name.overload_name;
+}
+
+std::mutex& registry_mutex() {
+  static auto* mutex = new std::mutex;
+  return *mutex;
+}
+auto& registry() {
+  static auto* map =
+      new std::unordered_map<std::string, std::unique_ptr<OpInfo>>;
+  return *map;
+}
+
+}  // namespace
+
+OpInfo::OpInfo(const c10::OperatorHandle& op)
+    : handle(op), name(full_name(op)), functional(find_functional(op)) {
+  const auto& schema = handle.schema();
+  for (const auto& argument : schema.arguments()) {
+    const bool written =
+        argument.alias_info() != nullptr && argument.alias_info()->isWrite();
+    writes = writes || written;
+    arguments.push_back(
+        {kind_of(*argument.real_type()), written, argument.is_out()});
+  }
+  for (const auto& result : schema.returns()) {
+    int argument = -1;
+    if (result.alias_info() != nullptr && result.alias_info()->isWrite()) {
+      for (size_t i = 0; i < schema.arguments().size(); ++i) {
+        const auto* alias = schema.arguments()[i].alias_info();
+        if (alias != nullptr &&
+            alias->beforeSets() == result.alias_info()->beforeSets()) {
+          argument = static_cast<int>(i);
+        }
+      }
+    }
+    returns.push_back(argument);
+  }
+  for (const at::Tag tag : handle.getTags()) {
+    pointwise |= tag == at::Tag::pointwise;
+    random |= tag == at::Tag::nondeterministic_seeded;
+    data_dependent |= tag == at::Tag::data_dependent_output ||
+                      tag == at::Tag::dynamic_output_shape;
+  }
+  draw = find_random_op(name);
+}
+
+int OpInfo::constant_variants(uint64_t structure) {
+  std::lock_guard lock(variants_mutex_);
+  return variants_[structure]++;
+}
+
+OpInfo& op_info(const c10::OperatorHandle& handle) {
+  std::lock_guard lock(registry_mutex());
+  auto& slot = registry()[full_name(handle)];
+  if (!slot) {
+    slot = std::make_unique<OpInfo>(handle);
+  }
+  return *slot;
+}
+
+std::vector<OpInfo*> op_infos() {
+  std::lock_guard lock(registry_mutex());
+  std::vector<OpInfo*> all;
+  for (auto& [name, info] : registry()) {
+    all.push_back(info.get());
+  }
+  return all;
+}
+
+}  // namespace neuronx::eager

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// One boxed kernel per operator that a backend has to provide, and one for
+// everything else.
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <torch/library.h>
+
+#include <set>
+#include <string>
+
+#include "aten/registered.h"
+#include "eager/kernel.h"
+#include "lowering/lowering.h"
+
+namespace neuronx::eager {
+namespace {
+
+class Fallback final : public c10::OperatorKernel {
+ public:
+  void operator()(const c10::OperatorHandle& op,
+                  c10::DispatchKeySet,
+                  torch::jit::Stack* stack) {
+    run(op_info(op), stack);
+  }
+};
+
+bool is_view(const c10::FunctionSchema& schema) {
+  for (const auto& argument : schema.arguments()) {
+    if (argument.alias_info() != nullptr &&
+        !argument.alias_info()->isWrite()) {
+      return true;
+    }
+  }
+  return false;
+}
+
+bool takes_tensors(const c10::FunctionSchema& schema) {
+  for (const auto& argument : schema.arguments()) {
+    const auto text = argument.type()->str();
+    if (text.find("Tensor") != std::string::npos) {
+      return true;
+    }
+  }
+  return false;
+}
+
+std::string full_name(const c10::OperatorName& name) {
+  return name.overload_name.empty() ? name.name
+                                    : name.name + "." + name.overload_name;
+}
+
+// Needs a kernel of ours: it has a CPU kernel (every backend brings its own),
+// or the table has a better one than core's composite.
+bool wanted(const c10::OperatorHandle& op) {
+  const auto& schema = op.schema();
+  if (is_view(schema) || !takes_tensors(schema) ||
+      aten::is_registered(full_name(op.operator_name()))) {
+    return false;
+  }
+  return op.hasKernelForDispatchKey(c10::DispatchKey::CPU) ||
+         op.hasKernelForDispatchKey(
+             c10::DispatchKey::CompositeExplicitAutogradNonFunctional) ||
+         lowering::has_lowering(op_info(op).functional);
+}
+
+void register_all() {
+  // Leaked: dispatcher entries outlive everything.
+  static auto* library = new torch::Library(
+      torch::Library::IMPL, "aten", c10::DispatchKey::PrivateUse1, __FILE__,
+      __LINE__);
+  auto& dispatcher = c10::Dispatcher::singleton();
+  for (const auto& name : dispatcher.getAllOpNames()) {
+    if (!name.name.starts_with("aten::")) {
+      continue;
+    }
+    const auto op = dispatcher.findSchema(name);
+    if (op && wanted(*op)) {
+      library->impl(full_name(name).c_str(),
+                    torch::CppFunction::makeFromBoxedFunctor(
+                        std::make_unique<Kernel>(op_info(*op))));
+    }
+  }
+  static auto* everything = new torch::Library(
+      torch::Library::IMPL, "_", c10::DispatchKey::PrivateUse1, __FILE__,
+      __LINE__);
+  everything->fallback(
+      torch::CppFunction::makeFromBoxedFunctor(std::make_unique<Fallback>()));
+}
+
+}  // namespace
+
+void register_kernels() {
+  static const bool once = (register_all(), true);
+  (void)once;
+}
+
+}  // namespace neuronx::eager

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/errors.h"
+
+#include <c10/util/Exception.h>
+#include <fmt/format.h>
+
+#include "compiler/executable.h"
+#include "nrt/status.h"
+#include "runtime/queue.h"
+
+namespace neuronx::runtime {
+namespace {
+
+[[noreturn]] void translate(const std::string& prefix) {
+  try {
+    throw;
+  } catch (const c10::Error&) {
+    throw;
+  } catch (const nrt::OutOfMemory& e) {
+    TORCH_CHECK_WITH(OutOfMemoryError, false, prefix, e.what());
+  } catch (const nrt::IndexOutOfRange& e) {
+    TORCH_CHECK_INDEX(false, prefix, e.what());
+  } catch (const std::exception& e) {
+    TORCH_CHECK(false, prefix, e.what());
+  }
+}
+
+}  // namespace
+
+void rethrow_as_torch(const std::string& what) {
+  translate(fmt::format("[{}] ", what));
+}
+
+std::exception_ptr describe_error(const Launch& launch) {
+  std::string prefix;
+  if (launch.executable != nullptr) {
+    prefix = fmt::format("[{}] on ({}): ", launch.executable->name,
+                         launch.executable->operands);
+  } else {
+    prefix = fmt::format("[{}] ", launch.task_name ? launch.task_name : "task");
+  }
+  if (!launch.call_site.empty()) {
+    prefix += fmt::format("(queued at {}) ", launch.call_site);
+  }
+  try {
+    translate(prefix);
+  } catch (...) {
+    return std::current_exception();
+  }
+}
+
+}  // namespace neuronx::runtime

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/executor/flatten.h"
+
+#include <algorithm>
+#include <stdexcept>
+
+namespace neuronx::sim {
+namespace {
+
+bool is_planned(const std::string& name) {
+  return name == "neuronx.as_strided" ||
+         name == "neuronx.as_strided_scatter" || name == "neuronx.to_strided";
+}
+
+class Flattener {
+ public:
+  Flattener(Flat& flat, const Interpreter& interpreter)
+      : flat_(flat), interpreter_(interpreter) {}
+
+  // The flat values of the results.
+  std::vector<int32_t> program(const ir::Program& program,
+                               const std::vector<int32_t>& parameters) {
+    std::vector<int32_t> values(program.types.size(), -1);
+    const auto flat = [&](const std::vector<ir::Value>& list) {
+      std::vector<int32_t> result;
+      for (ir::Value v : list)
+        result.push_back(values[v.id]);
+      return result;
+    };
+    for (size_t i = 0; i < parameters.size(); ++i)
+      values[program.parameters[i].id] = parameters[i];
+    for (const ir::Operation& op : program.operations) {
+      FlatOp entry{.op = &op, .operands = flat(op.operands)};
+      if (!resolve(entry)) {
+        const auto results = this->program(*op.bodies[0], entry.operands);
+        for (size_t i = 0; i < results.size(); ++i)
+          values[op.results[i].id] = results[i];
+        continue;
+      }
+      for (ir::Value v : op.results) {
+        values[v.id] = fresh(program.type(v));
+        entry.results.push_back(values[v.id]);
+      }
+      flat_.ops.push_back(std::move(entry));
+    }
+    return flat(program.results);
+  }
+
+  int32_t fresh(ir::TensorType type) {
+    flat_.types.push_back(std::move(type));
+    return int32_t(flat_.types.size() - 1);
+  }
+
+ private:
+  // False if the operation has to be replaced by its body.
+  bool resolve(FlatOp& entry) {
+    const ir::Operation& op = *entry.op;
+    if (!op.is_composite())
+      return true;
+    const bool has_body = !op.bodies.empty() && op.bodies[0];
+    if (interpreter_.decomposed() && has_body)
+      return false;
+    if (is_planned(op.name))
+      return true;
+    if ((entry.native = find_native(op)))
+      return true;
+    std::string reason = "ATen has no CPU operator of that name";
+    if (const AtenOp* aten = find_aten_op(op.name)) {
+      std::vector<ir::TensorType> types;
+      for (int32_t v : entry.operands)
+        types.push_back(flat_.types[v]);
+      try {
+        entry.call = std::make_shared<AtenCall>(*aten, op, types);
+        entry.aten = aten;
+        return true;
+      } catch (const std::invalid_argument& error) {
+        reason = error.what();
+      }
+    }
+    if (has_body)
+      return false;
+    throw std::runtime_error("[" + op.name + "] cannot run: " + reason +
+                             " and it has no body");
+  }
+
+  Flat& flat_;
+  const Interpreter& interpreter_;
+};
+
+void remove_unused(Flat& flat) {
+  std::vector<bool> used(flat.types.size());
+  for (int32_t v : flat.results)
+    used[v] = true;
+  std::vector<FlatOp> kept;
+  for (auto op = flat.ops.rbegin(); op != flat.ops.rend(); ++op) {
+    if (std::none_of(op->results.begin(), op->results.end(), [&](int32_t v) {
+          return used[v];
+        }))
+      continue;
+    for (int32_t v : op->operands)
+      used[v] = true;
+    kept.push_back(std::move(*op));
+  }
+  std::reverse(kept.begin(), kept.end());
+  flat.ops = std::move(kept);
+}
+
+}  // namespace
+
+Flat flatten(const ir::Program& program, const Interpreter& interpreter) {
+  interpreter.check(program);
+  Flat flat;
+  Flattener flattener(flat, interpreter);
+  for (ir::Value v : program.parameters)
+    flat.parameters.push_back(flattener.fresh(program.type(v)));
+  flat.results = flattener.program(program, flat.parameters);
+  flat.aliases = program.aliases;
+  flat.aliases.resize(flat.results.size(), -1);
+  remove_unused(flat);
+  return flat;
+}
+
+}  // namespace neuronx::sim

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// Composites with an implementation of their own.
+#pragma once
+
+#include "ir/program.h"
+#include "sim/executor/shell.h"
+
+namespace neuronx::sim {
+
+using Native = Tensors (*)(const ir::Operation& op, const Tensors& operands);
+
+// nullptr if there is none for this operation and its arguments.
+Native find_native(const ir::Operation& op);
+
+Tensors philox(const ir::Operation& op, const Tensors& operands);
+Tensors attention(const ir::Operation& op, const Tensors& operands);
+Tensors attention_backward(const ir::Operation& op, const Tensors& operands);
+// Whether the arguments allow it.
+bool attention_fits(const ir::Operation& op);
+
+// Words 0..n-1 of Philox 4x32-10, see ir::Builder::philox.
+void philox(uint64_t seed, uint64_t offset, uint32_t* words, int64_t n);
+
+}  // namespace neuronx::sim

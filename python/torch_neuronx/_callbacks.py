@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the C++ side asks Python for. The modules behind it are imported at the
+first question, not at start-up."""
+
+from typing import Any
+
+from torch_neuronx import _C
+
+
+def install() -> None:
+    _C.set_decompose_callback(_decompose)
+    _C.set_fallback_callback(_report_fallback)
+
+
+def _decompose(builder: Any, name: str, args: tuple, kwargs: dict) -> bool:
+    from torch_neuronx import decompose
+
+    return decompose.decompose(builder, name, args, kwargs)
+
+
+def _report_fallback(name: str, reason: str = "") -> None:
+    from torch_neuronx import fallback
+
+    fallback.report(name, reason)

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// A runtime library that does nothing, for the loader's tests. FAKE_ASYNC is
+// 0, 2 or 3; FAKE_INCOMPLETE leaves two required functions out.
+#ifdef FAKE_INCOMPLETE
+#define nrt_execute fake_execute
+#define nrt_unload fake_unload
+#endif
+
+#include "nrt/functions.h"
+
+namespace neuronx {
+
+template <typename Result>
+Result zero() {
+  return Result();
+}
+
+#define FAKE(result, name, parameters)                                       \
+  extern "C" __attribute__((visibility("default"))) result name parameters { \
+    return zero<result>();                                                   \
+  }
+
+NEURONX_NRT_REQUIRED(FAKE)
+
+#if FAKE_ASYNC == 3
+NEURONX_NRTA_GEN3(FAKE)
+#elif FAKE_ASYNC == 2
+FAKE(NRT_STATUS, nrta_error_tracker_create, (void** tracker))
+FAKE(NRT_STATUS, nrta_execute_schedule, (void* model))
+#endif
+
+}  // namespace neuronx
