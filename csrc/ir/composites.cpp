@@ -235,7 +235,7 @@ Value Builder::as_strided_scatter(Value extent,
   static constexpr char kName[] = "neuronx.as_strided_scatter";
   const TensorType from = type(extent), to = type(value);
   const Shape& size = to.shape;
-  check_view(kName, from, size, stride, offset);
+  check_written_view(kName, from, size, stride, offset);
   if (from.dtype != to.dtype)
     throw std::invalid_argument(
         fmt::format("[{}] expected a value of dtype {}, got {}",

@@ -76,6 +76,12 @@ void check_view(std::string_view where,
                 const Shape& size,
                 const Shape& stride,
                 int64_t offset);
+// Nor is any dimension broadcast.
+void check_written_view(std::string_view where,
+                        const TensorType& extent,
+                        const Shape& size,
+                        const Shape& stride,
+                        int64_t offset);
 
 // "[2, 3]" and "float32[2], int64[]".
 std::string to_string(const Shape& shape);

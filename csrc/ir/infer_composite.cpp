@@ -36,12 +36,7 @@ Types as_strided_scatter(const Call& c) {
   c.expect_operands(2);
   const Shape& size = c.in(1).shape;
   const Shape& stride = c.ints("stride");
-  check_view(c.op.name, c.in(0), size, stride, c.integer("offset"));
-  for (size_t d = 0; d < size.size(); ++d)
-    if (size[d] > 1 && stride[d] == 0)
-      c.fail(fmt::format("view of size {} and stride {} overlaps itself",
-                         to_string(size),
-                         to_string(stride)));
+  check_written_view(c.op.name, c.in(0), size, stride, c.integer("offset"));
   return expect_result(c, c.in(0));
 }
 
@@ -109,6 +104,21 @@ void check_view(std::string_view where,
   }
   if (numel(size) != 0 && last >= extent.shape[0])
     fail("view out of bounds");
+}
+
+void check_written_view(std::string_view where,
+                        const TensorType& extent,
+                        const Shape& size,
+                        const Shape& stride,
+                        int64_t offset) {
+  check_view(where, extent, size, stride, offset);
+  for (size_t d = 0; d < size.size(); ++d)
+    if (size[d] > 1 && stride[d] == 0)
+      throw std::invalid_argument(
+          fmt::format("[{}] view of size {} and stride {} overlaps itself",
+                      where,
+                      to_string(size),
+                      to_string(stride)));
 }
 
 }  // namespace neuronx::ir

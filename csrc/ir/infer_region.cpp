@@ -50,12 +50,12 @@ Types reduce(const Call& c) {
   return results;
 }
 
-Shape windowed(const Call& c,
-               const Shape& shape,
-               const Shape& size,
-               const Shape& stride,
-               const Shape& dilation,
-               const Shape& padding) {
+// How many windows fit in each dimension of operand 0.
+Shape windowed(const Call& c, const Shape& dilation) {
+  const Shape& shape = c.in(0).shape;
+  const Shape& size = c.ints("window_dimensions", shape.size(), 1);
+  const Shape& stride = c.ints("window_strides", shape.size(), 1);
+  const Shape& padding = c.ints("padding", 2 * shape.size(), INT64_MIN);
   Shape result;
   for (size_t d = 0; d < shape.size(); ++d) {
     const Wide padded = Wide(shape[d]) + padding[2 * d] + padding[2 * d + 1];
@@ -75,13 +75,8 @@ Shape windowed(const Call& c,
 
 Types reduce_window(const Call& c) {
   const size_t n = expect_inputs_and_inits(c);
-  const size_t rank = size_t(c.rank(0));
-  const Shape shape = windowed(c,
-                               c.in(0).shape,
-                               c.ints("window_dimensions", rank, 1),
-                               c.ints("window_strides", rank, 1),
-                               c.ints("window_dilations", rank, 1),
-                               c.ints("padding", 2 * rank, INT64_MIN));
+  const Shape& dilation = c.ints("window_dilations", c.in(0).shape.size(), 1);
+  const Shape shape = windowed(c, dilation);
   Types results;
   for (size_t i = 0; i < n; ++i)
     results.push_back({c.in(i).dtype, shape});
@@ -91,13 +86,7 @@ Types reduce_window(const Call& c) {
 Types select_and_scatter(const Call& c) {
   c.expect_operands(3);
   c.expect_bodies(2);
-  const size_t rank = size_t(c.rank(0));
-  const Shape shape = windowed(c,
-                               c.in(0).shape,
-                               c.ints("window_dimensions", rank, 1),
-                               c.ints("window_strides", rank, 1),
-                               Shape(rank, 1),
-                               c.ints("padding", 2 * rank, INT64_MIN));
+  const Shape shape = windowed(c, Shape(c.in(0).shape.size(), 1));
   const TensorType element = scalar(c.in(0));
   if (c.in(1) != TensorType{element.dtype, shape})
     c.fail(fmt::format("expected source {}, got {}",

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <filesystem>
 #include <string_view>
+#include <utility>
 
 #include "common/env.h"
 #include "common/log.h"
@@ -22,6 +23,7 @@ constexpr const char* kSimulator = "libnrt_sim.so";
 constexpr const char* kDeviceNode = "/dev/neuron0";
 // The node that tells the third asynchronous generation from the second.
 constexpr const char* kGen3Node = "NRT_3.0.0";
+constexpr std::pair<uint64_t, uint64_t> kGen3Version{2, 31};
 
 enum class Kind { Auto, Vendor, Simulator };
 
@@ -46,12 +48,17 @@ bool resolve(void* library, const char* name, Function& function) {
   return function != nullptr;
 }
 
-AsyncGeneration probe_async(void* library) {
-  const bool gen2 = dlsym(library, "nrta_error_tracker_create") != nullptr;
-  const bool gen3 =
-      dlvsym(library, "nrta_execute_schedule", kGen3Node) != nullptr;
-  if (gen2 != gen3) {
-    return gen2 ? AsyncGeneration::Gen2 : AsyncGeneration::Gen3;
+// The error tracker left with the second generation; the third came with
+// runtime 2.31. The node alone does not tell: glibc finds any node in a library
+// without symbol versions.
+AsyncGeneration probe_async(void* library, const nrt_version_t& version) {
+  if (dlsym(library, "nrta_error_tracker_create") != nullptr) {
+    return AsyncGeneration::Gen2;
+  }
+  const bool recent =
+      std::pair(version.rt_major, version.rt_minor) >= kGen3Version;
+  if (recent && dlvsym(library, "nrta_execute_schedule", kGen3Node)) {
+    return AsyncGeneration::Gen3;
   }
   if (dlsym(library, "nrta_execute_schedule") != nullptr) {
     log::warning(
@@ -119,7 +126,11 @@ Runtime load(const std::string& path) {
   NEURONX_NRT_REQUIRED(NEURONX_REQUIRE)
   NEURONX_NRT_OPTIONAL(NEURONX_RESOLVE)
   NEURONX_NRT_SIMULATOR(NEURONX_RESOLVE)
-  runtime.async = probe_async(library);
+  if (runtime.nrt_get_version != nullptr) {
+    check(runtime.nrt_get_version(&runtime.version, sizeof(runtime.version)),
+          "read the version of " + runtime.path);
+  }
+  runtime.async = probe_async(library, runtime.version);
   if (runtime.async == AsyncGeneration::Gen3) {
     NEURONX_NRTA_GEN3(NEURONX_REQUIRE)
     NEURONX_NRTA_EVENTS(NEURONX_RESOLVE)
@@ -136,8 +147,6 @@ Runtime load(const std::string& path) {
                     missing,
                     install_advice(path)));
   }
-  check(runtime.nrt_get_version(&runtime.version, sizeof(runtime.version)),
-        "read the version of " + runtime.path);
   const std::string_view detail(
       runtime.version.rt_detail,
       strnlen(runtime.version.rt_detail, sizeof(runtime.version.rt_detail)));

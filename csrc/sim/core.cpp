@@ -146,11 +146,14 @@ void nrt_close() {
   if (phase.load() != Phase::Running) {
     return;
   }
-  phase = Phase::Closed;
+  // Accepted requests still run, so the phase changes after them.
   for (auto& core : current->cores) {
     for (auto& queue : core->queues) {
       queue->stop();
     }
+  }
+  phase = Phase::Closed;
+  for (auto& core : current->cores) {
     unload_all(*core);
     release_all(*core);
   }

@@ -4,13 +4,7 @@ for a part of PyTorch to be imported."""
 
 from types import ModuleType
 
-import torch
-
 from ._import_hooks import after_import
-
-TORCH_VERSION: tuple[int, int] = tuple(
-    int(part) for part in torch.__version__.split(".")[:2]
-)  # type: ignore[assignment]
 
 
 def install() -> None:

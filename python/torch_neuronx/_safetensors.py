@@ -67,6 +67,10 @@ def _wrap(original: Any) -> type:
         def get_tensor(self, name: str) -> torch.Tensor:
             return self._file.get_tensor(name).to(self._device)
 
+        def get_tensors(self) -> dict[str, torch.Tensor]:
+            tensors = self._file.get_tensors()
+            return {name: t.to(self._device) for name, t in tensors.items()}
+
         def get_slice(self, name: str) -> "_Slice":
             return _Slice(self._file.get_slice(name), self._device)
 

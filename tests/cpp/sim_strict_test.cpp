@@ -95,6 +95,21 @@ TEST_F(Strict, AnUnloadedModelAborts) {
   EXPECT_DEATH(api().nrt_execute(model, set({}), set({})), "model is freed");
 }
 
+TEST_F(Strict, FreeingATensorInFlightAborts) {
+  constexpr size_t kBytes = 64 << 20;
+  nrt_tensor_t* a = tensor(kBytes);
+  nrt_tensor_t* b = tensor(kBytes);
+  const auto copy_and_free = [&] {
+    NRT_STATUS status;
+    nrta_seq_t sequence;
+    for (int i = 0; i < 4; ++i) {
+      api().nrta_tensor_copy(a, 0, b, 0, kBytes, 0, 0, &status, &sequence);
+    }
+    api().nrt_tensor_free(&b);
+  };
+  EXPECT_DEATH(copy_and_free(), "has not completed");
+}
+
 TEST_F(Strict, ProgramsStillRun) {
   nrt_model_t* model = load(add_program(2));
   nrt_tensor_t* whole = filled({1, 2, 3, 4, 0, 0});

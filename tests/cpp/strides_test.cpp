@@ -171,10 +171,11 @@ TEST(Strides, NestedViewCutsOutTheView) {
           outer_size.push_back(size[d]);
           outer_stride.push_back(stride[d]);
         }
-        for (size_t d = 0; d < size.size(); ++d)
-          if (std::find(view->order.begin(), view->order.end(), d) ==
-              view->order.end())
-            ASSERT_TRUE(size[d] == 1 || stride[d] == 0);
+        for (size_t d = 0; d < size.size(); ++d) {
+          const bool ordered = std::count(
+              view->order.begin(), view->order.end(), int64_t(d));
+          ASSERT_EQ(ordered, size[d] != 1 && stride[d] != 0);
+        }
         ASSERT_EQ(cut(*view, length),
                   positions(outer_size, outer_stride, offset))
             << show(size, stride) << ", offset " << offset << ", length "

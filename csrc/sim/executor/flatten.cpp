@@ -30,7 +30,9 @@ class Flattener {
     for (size_t i = 0; i < parameters.size(); ++i)
       values[program.parameters[i].id] = parameters[i];
     for (const ir::Operation& op : program.operations) {
-      FlatOp entry{.op = &op, .operands = flat(op.operands)};
+      FlatOp entry;
+      entry.op = &op;
+      entry.operands = flat(op.operands);
       if (!resolve(entry)) {
         const auto results = this->program(*op.bodies[0], entry.operands);
         for (size_t i = 0; i < results.size(); ++i)
@@ -55,10 +57,15 @@ class Flattener {
   // False if the operation has to be replaced by its body.
   bool resolve(FlatOp& entry) {
     const ir::Operation& op = *entry.op;
-    if (!op.is_composite())
+    if (!op.is_composite()) {
+      interpreter_.check(op);
       return true;
+    }
     const bool has_body = !op.bodies.empty() && op.bodies[0];
-    if (interpreter_.decomposed() && has_body)
+    // The operand of as_strided is a dense value of its own here, not memory
+    // that it shares with others as ATen assumes.
+    if (has_body &&
+        (interpreter_.decomposed() || op.name.starts_with("aten.as_strided")))
       return false;
     if (is_planned(op.name))
       return true;
@@ -108,7 +115,6 @@ void remove_unused(Flat& flat) {
 }  // namespace
 
 Flat flatten(const ir::Program& program, const Interpreter& interpreter) {
-  interpreter.check(program);
   Flat flat;
   Flattener flattener(flat, interpreter);
   for (ir::Value v : program.parameters)

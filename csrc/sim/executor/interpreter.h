@@ -41,8 +41,8 @@ class Interpreter {
   ~Interpreter();
 
   bool decomposed() const { return decomposed_; }
-  // Throws std::runtime_error if an operation of `program` cannot run.
-  void check(const ir::Program& program) const;
+  // Throws std::runtime_error if `op` or its regions cannot run.
+  void check(const ir::Operation& op) const;
   Tensors evaluate(const ir::Program& program, const Tensors& arguments);
   Tensors operation(const ir::Operation& op,
                     const Tensors& operands,
@@ -61,7 +61,6 @@ struct Instruction {
 };
 
 std::span<const Instruction> elementwise_instructions();
-std::span<const Instruction> integer_instructions();
 std::span<const Instruction> shape_instructions();
 std::span<const Instruction> reduce_instructions();
 std::span<const Instruction> control_instructions();
@@ -78,11 +77,11 @@ inline at::Tensor from_carrier(const at::Tensor& x, at::ScalarType dtype) {
 // float16, bfloat16 and float8 as float32, all others as they are.
 at::Tensor widen(const at::Tensor& x);
 // StableHLO's convert.
-at::Tensor convert(const at::Tensor& x, DType dtype);
+at::Tensor convert_to(const at::Tensor& x, DType dtype);
 // A binary operation by StableHLO's name without "stablehlo.".
-at::Tensor binary(std::string_view name,
-                  const at::Tensor& a,
-                  const at::Tensor& b);
+at::Tensor apply_binary(std::string_view name,
+                        const at::Tensor& a,
+                        const at::Tensor& b);
 // The result dtype is the operands'; integers and bool only.
 at::Tensor integer_binary(std::string_view name,
                           const at::Tensor& a,
@@ -104,5 +103,12 @@ Tensors fold(Interpreter& interpreter,
              const ir::Program& region,
              const Tensors& xs,
              const Tensors& inits);
+// Combines values[i] into the 1-D `to` at indices[i], in order, in place.
+// The region gets (old, value); all are 1-D.
+void scatter_into(Interpreter& interpreter,
+                  const ir::Program& region,
+                  at::Tensor& to,
+                  const at::Tensor& indices,
+                  const at::Tensor& values);
 
 }  // namespace neuronx::sim

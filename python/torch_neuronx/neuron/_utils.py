@@ -1,14 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Device arguments as indices."""
 
-import re
 from typing import Any
 
 import torch
 
 from torch_neuronx import _C
-
-_DEVICE_STRING = re.compile(r"neuron(?::(\d+))?")
 
 
 def _get_device_index(
@@ -31,9 +28,9 @@ def _get_device_index(
     if isinstance(device, int):
         return device
     if isinstance(device, str):
-        match = _DEVICE_STRING.fullmatch(device)
-        if match and match[1]:
-            return int(match[1])
+        kind, _, index = device.partition(":")
+        if kind == "neuron" and index.isdecimal():
+            return int(index)
         device = torch.device(device)
     if isinstance(device, torch.device):
         if allow_cpu and device.type == "cpu":

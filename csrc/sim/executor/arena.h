@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+// The memory of intermediate values.
+#pragma once
+
+#include <deque>
+
+#include "sim/executor/plan.h"
+
+namespace neuronx::sim {
+
+// Gives every arena buffer an offset, sharing memory between buffers that are
+// never needed at the same time. Returns the bytes in total.
+int64_t layout_arena(std::deque<Buffer>& buffers);
+
+// At least `bytes` bytes for one run on this thread, aligned to 64.
+char* thread_arena(int64_t bytes);
+
+}  // namespace neuronx::sim
