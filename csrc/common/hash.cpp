@@ -70,8 +70,14 @@ uint64_t hash_bytes(const void* data, size_t size, uint64_t seed) {
 }
 
 std::array<uint8_t, 32> sha256(std::string_view bytes) {
-  uint32_t state[8] = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
-                       0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
+  uint32_t state[8] = {0x6a09e667,
+                       0xbb67ae85,
+                       0x3c6ef372,
+                       0xa54ff53a,
+                       0x510e527f,
+                       0x9b05688c,
+                       0x1f83d9ab,
+                       0x5be0cd19};
   const auto* data = reinterpret_cast<const uint8_t*>(bytes.data());
   size_t left = bytes.size();
   for (; left >= 64; data += 64, left -= 64)

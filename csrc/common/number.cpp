@@ -36,8 +36,8 @@ uint32_t encode_bits(Format f, double value) {
   const uint32_t exponent_mask = (1u << f.exponent_bits) - 1;
   const uint32_t sign = uint32_t(std::signbit(value))
                         << (f.exponent_bits + f.mantissa_bits);
-  const uint32_t all_ones = (exponent_mask << f.mantissa_bits) |
-                            ((1u << f.mantissa_bits) - 1);
+  const uint32_t all_ones =
+      (exponent_mask << f.mantissa_bits) | ((1u << f.mantissa_bits) - 1);
   const uint32_t infinity =
       f.finite_only ? all_ones : exponent_mask << f.mantissa_bits;
   const uint32_t nan =

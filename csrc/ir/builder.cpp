@@ -21,7 +21,9 @@ std::string_view direction(Compare compare) {
 
 }  // namespace
 
-Builder::Builder(std::string name) { program_.name = std::move(name); }
+Builder::Builder(std::string name) {
+  program_.name = std::move(name);
+}
 
 Value Builder::parameter(TensorType type) {
   check_type(type, "parameter");
@@ -38,9 +40,15 @@ const TensorType& Builder::type(Value v) const {
   return program_.types[v.id];
 }
 
-const Shape& Builder::shape(Value v) const { return type(v).shape; }
-DType Builder::dtype(Value v) const { return type(v).dtype; }
-int64_t Builder::rank(Value v) const { return int64_t(shape(v).size()); }
+const Shape& Builder::shape(Value v) const {
+  return type(v).shape;
+}
+DType Builder::dtype(Value v) const {
+  return type(v).dtype;
+}
+int64_t Builder::rank(Value v) const {
+  return int64_t(shape(v).size());
+}
 
 Program Builder::finish(const Values& results, std::vector<int32_t> aliases) {
   for (Value v : results)
@@ -62,10 +70,8 @@ Values Builder::append(Operation op, std::vector<TensorType> types) {
   for (size_t i = 0; i < op.operands.size(); ++i) {
     const int32_t id = op.operands[i].id;
     if (id < 0 || size_t(id) >= program_.types.size())
-      throw std::invalid_argument(
-          fmt::format("[{}] operand {} is not a value of this program",
-                      op.name,
-                      i));
+      throw std::invalid_argument(fmt::format(
+          "[{}] operand {} is not a value of this program", op.name, i));
     operands.push_back(program_.types[id]);
   }
   for (TensorType& type : infer(op, operands, types)) {
@@ -95,9 +101,9 @@ Value Builder::constant(DType dtype, int value, Shape shape) {
 }
 
 Value Builder::iota(TensorType type, int64_t dimension) {
-  return append({.name = "stablehlo.iota",
-                 .attributes = {{"iota_dimension", dimension}}},
-                {std::move(type)})[0];
+  return append(
+      {.name = "stablehlo.iota", .attributes = {{"iota_dimension", dimension}}},
+      {std::move(type)})[0];
 }
 
 Value Builder::unary(const std::string& op, Value x) {
@@ -138,7 +144,9 @@ Value Builder::bitcast(Value x, DType dtype) {
                 {{dtype, shape(x)}})[0];
 }
 
-Value Builder::erf(Value x) { return chlo("erf", x); }
+Value Builder::erf(Value x) {
+  return chlo("erf", x);
+}
 
 Value Builder::chlo(const std::string& op, Value x) {
   return append({.name = "chlo." + op, .operands = {x}})[0];
@@ -148,7 +156,9 @@ Value Builder::chlo(const std::string& op, Value a, Value b) {
   return append({.name = "chlo." + op, .operands = {a, b}})[0];
 }
 
-Value Builder::is_finite(Value x) { return unary("is_finite", x); }
+Value Builder::is_finite(Value x) {
+  return unary("is_finite", x);
+}
 
 Value Builder::reduce_precision(Value x, int exponent_bits, int mantissa_bits) {
   return append({.name = "stablehlo.reduce_precision",
@@ -174,15 +184,14 @@ Value Builder::dot_general(Value lhs,
 Value Builder::gather(Value x,
                       Value indices,
                       const GatherDimensions& dimensions) {
-  return append(
-      {.name = "stablehlo.gather",
-       .operands = {x, indices},
-       .attributes = {{"offset_dims", dimensions.offset},
-                      {"collapsed_slice_dims", dimensions.collapsed},
-                      {"start_index_map", dimensions.start_index_map},
-                      {"index_vector_dim", dimensions.index_vector},
-                      {"slice_sizes", dimensions.slice_sizes},
-                      {"indices_are_sorted", dimensions.sorted}}})[0];
+  return append({.name = "stablehlo.gather",
+                 .operands = {x, indices},
+                 .attributes = {{"offset_dims", dimensions.offset},
+                                {"collapsed_slice_dims", dimensions.collapsed},
+                                {"start_index_map", dimensions.start_index_map},
+                                {"index_vector_dim", dimensions.index_vector},
+                                {"slice_sizes", dimensions.slice_sizes},
+                                {"indices_are_sorted", dimensions.sorted}}})[0];
 }
 
 Values Builder::composite(const std::string& name,

@@ -76,9 +76,9 @@ class Builder {
   Value compare(Compare direction, Value a, Value b);
   Value select(Value predicate, Value on_true, Value on_false);
   Value clamp(Value low, Value x, Value high);
-  Value convert(Value x, DType dtype);  // no-op if already
-  Value bitcast(Value x, DType dtype);  // same item size
-  Value erf(Value x);                   // chlo.erf and its like by name:
+  Value convert(Value x, DType dtype);         // no-op if already
+  Value bitcast(Value x, DType dtype);         // same item size
+  Value erf(Value x);                          // chlo.erf and its like by name:
   Value chlo(const std::string& op, Value x);  // "erf_inv", "lgamma", ...
   Value chlo(const std::string& op, Value a, Value b);  // "zeta", ...
   Value is_finite(Value x);
@@ -128,10 +128,7 @@ class Builder {
                 const Values& inits,
                 const Shape& dimensions,
                 const Region& region);
-  Value reduce_window(Value x,
-                      Value init,
-                      const Window& window,
-                      Reduce kind);
+  Value reduce_window(Value x, Value init, const Window& window, Reduce kind);
   Values reduce_window(const Values& xs,
                        const Values& inits,
                        const Window& window,

@@ -168,11 +168,11 @@ Values Builder::sort(const Values& xs,
   std::vector<TensorType> parameters;
   for (const TensorType& type : elements(*this, xs))
     parameters.insert(parameters.end(), 2, type);
-  return append({.name = "stablehlo.sort",
-                 .operands = xs,
-                 .attributes = {{"dimension", dimension},
-                                {"is_stable", stable}},
-                 .bodies = {shared(build_region(less, parameters))}});
+  return append(
+      {.name = "stablehlo.sort",
+       .operands = xs,
+       .attributes = {{"dimension", dimension}, {"is_stable", stable}},
+       .bodies = {shared(build_region(less, parameters))}});
 }
 
 Value Builder::convolution(Value input,
@@ -183,10 +183,10 @@ Value Builder::convolution(Value input,
   for (const Shape* order :
        {&dimensions.input, &dimensions.kernel, &dimensions.output})
     if (order->size() < 2)
-      throw std::invalid_argument(fmt::format(
-          "[{}] expected at least 2 dimension numbers, got {}",
-          name,
-          to_string(*order)));
+      throw std::invalid_argument(
+          fmt::format("[{}] expected at least 2 dimension numbers, got {}",
+                      name,
+                      to_string(*order)));
   const auto spatial = [](const Shape& order) {
     return Shape(order.begin() + 2, order.end());
   };
@@ -197,9 +197,8 @@ Value Builder::convolution(Value input,
        .operands = {input, kernel},
        .attributes = {{"window_strides", dimensions.stride},
                       {"padding",
-                       interleaved(name,
-                                   dimensions.pad_low,
-                                   dimensions.pad_high)},
+                       interleaved(
+                           name, dimensions.pad_low, dimensions.pad_high)},
                       {"lhs_dilation", dimensions.lhs_dilation},
                       {"rhs_dilation", dimensions.rhs_dilation},
                       {"input_batch_dimension", in[0]},

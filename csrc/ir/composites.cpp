@@ -47,11 +47,8 @@ Value pad_end(Builder& b, Value x, int64_t count) {
 }
 
 // x[..., start:limit:stride] on the last dimension.
-Value slice_end(Builder& b,
-                Value x,
-                int64_t start,
-                int64_t limit,
-                int64_t stride) {
+Value slice_end(
+    Builder& b, Value x, int64_t start, int64_t limit, int64_t stride) {
   Shape starts(b.rank(x), 0), limits = b.shape(x), strides(b.rank(x), 1);
   starts.back() = start;
   limits.back() = limit;
@@ -63,8 +60,8 @@ Value slice_end(Builder& b,
 Value update_end(Builder& b, Value x, Value update, int64_t start) {
   if (b.shape(update) == b.shape(x))
     return update;
-  const DType index = b.shape(x).back() > INT32_MAX ? DType::Int64
-                                                     : DType::Int32;
+  const DType index =
+      b.shape(x).back() > INT32_MAX ? DType::Int64 : DType::Int32;
   Values starts(b.rank(x), b.constant(index, 0));
   starts.back() = b.constant(index, start);
   return b.dynamic_update_slice(x, update, starts);
@@ -90,8 +87,8 @@ Value positions(Builder& b,
       continue;
     const Value index = b.iota({dtype, {size[d]}}, 0);
     const Value step = b.constant(dtype, stride[d], {size[d]});
-    sum = b.add(
-        sum, b.broadcast_in_dim(b.mul(index, step), size, {int64_t(d)}));
+    sum =
+        b.add(sum, b.broadcast_in_dim(b.mul(index, step), size, {int64_t(d)}));
   }
   return b.reshape(sum, {numel(size), 1});
 }
@@ -133,8 +130,7 @@ Value read_gathered(Builder& b,
                     const Shape& size,
                     const Shape& stride,
                     int64_t offset) {
-  const Value indices =
-      positions(b, size, stride, offset, b.shape(x)[0]);
+  const Value indices = positions(b, size, stride, offset, b.shape(x)[0]);
   return b.reshape(b.gather(x,
                             indices,
                             {.collapsed = {0},
@@ -146,11 +142,8 @@ Value read_gathered(Builder& b,
 
 // Writes at the innermost level and puts each level back into the one around
 // it.
-Value write_nested(Builder& b,
-                   Value x,
-                   Value value,
-                   const NestedView& view,
-                   size_t depth) {
+Value write_nested(
+    Builder& b, Value x, Value value, const NestedView& view, size_t depth) {
   if (depth == view.levels.size()) {
     Shape single = b.shape(x);
     single.back() = 1;
@@ -158,38 +151,28 @@ Value write_nested(Builder& b,
   }
   const Level& level = view.levels[depth];
   const Value padded = pad_end(b, x, level.pad);
-  const Value block = slice_end(b,
-                                padded,
-                                level.start,
-                                level.start + level.count * level.stride,
-                                1);
+  const Value block = slice_end(
+      b, padded, level.start, level.start + level.count * level.stride, 1);
   const Shape shape = split(b.shape(block), level.count, level.stride);
-  Value inner = write_nested(b, b.reshape(block, shape), value, view, depth + 1);
+  Value inner =
+      write_nested(b, b.reshape(block, shape), value, view, depth + 1);
   inner = b.reshape(inner, b.shape(block));
-  return slice_end(b,
-                   update_end(b, padded, inner, level.start),
-                   0,
-                   b.shape(x).back(),
-                   1);
+  return slice_end(
+      b, update_end(b, padded, inner, level.start), 0, b.shape(x).back(), 1);
 }
 
-Value write_scattered(Builder& b,
-                      Value x,
-                      Value value,
-                      const Shape& stride,
-                      int64_t offset) {
+Value write_scattered(
+    Builder& b, Value x, Value value, const Shape& stride, int64_t offset) {
   const Shape size = b.shape(value);
-  const Value indices =
-      positions(b, size, stride, offset, b.shape(x)[0]);
-  return b.scatter(
-      x,
-      indices,
-      b.reshape(value, {numel(size)}),
-      {.inserted_window = {0},
-       .scatter_to_operand = {0},
-       .index_vector = 1,
-       .unique = true},
-      [](Builder&, const Values& v) -> Values { return {v[1]}; });
+  const Value indices = positions(b, size, stride, offset, b.shape(x)[0]);
+  return b.scatter(x,
+                   indices,
+                   b.reshape(value, {numel(size)}),
+                   {.inserted_window = {0},
+                    .scatter_to_operand = {0},
+                    .index_vector = 1,
+                    .unique = true},
+                   [](Builder&, const Values& v) -> Values { return {v[1]}; });
 }
 
 // The decomposition as a body. What turned out not to be needed (old content
@@ -220,12 +203,11 @@ Value Builder::as_strided(Value extent,
       return {read_nested(b, v[0], *view, size)};
     return {read_gathered(b, v[0], size, stride, offset)};
   };
-  return append({.name = kName,
-                 .operands = {extent},
-                 .attributes = {{"size", size},
-                                {"stride", stride},
-                                {"offset", offset}},
-                 .bodies = {body(read, {from}, "as_strided")}})[0];
+  return append(
+      {.name = kName,
+       .operands = {extent},
+       .attributes = {{"size", size}, {"stride", stride}, {"offset", offset}},
+       .bodies = {body(read, {from}, "as_strided")}})[0];
 }
 
 Value Builder::as_strided_scatter(Value extent,

@@ -91,10 +91,8 @@ const Shape& Call::ints(const char* key) const {
 const Shape& Call::ints(const char* key, size_t count, int64_t least) const {
   const Shape& values = ints(key);
   if (values.size() != count)
-    fail(fmt::format("expected {} entries in {}, got {}",
-                     count,
-                     key,
-                     to_string(values)));
+    fail(fmt::format(
+        "expected {} entries in {}, got {}", count, key, to_string(values)));
   for (int64_t value : values)
     if (value < least)
       fail(fmt::format("expected {} to be at least {}, got {}",
@@ -109,10 +107,8 @@ const Shape& Call::dimensions(const char* key, int64_t rank) const {
   std::vector<bool> seen(rank);
   for (int64_t d : values) {
     if (d < 0 || d >= rank)
-      fail(fmt::format("{} {} out of range for rank {}",
-                       key,
-                       to_string(values),
-                       rank));
+      fail(fmt::format(
+          "{} {} out of range for rank {}", key, to_string(values), rank));
     if (seen[d])
       fail(fmt::format("{} {} has a duplicate", key, to_string(values)));
     seen[d] = true;
@@ -167,8 +163,8 @@ void check_type(const TensorType& type, std::string_view where) {
   Wide bytes = Wide(itemsize(type.dtype));
   for (int64_t size : type.shape) {
     if (size < 0)
-      throw std::invalid_argument(fmt::format(
-          "[{}] negative dimension in {}", where, to_string(type)));
+      throw std::invalid_argument(
+          fmt::format("[{}] negative dimension in {}", where, to_string(type)));
     if (bytes <= INT64_MAX)
       bytes *= std::max<int64_t>(size, 1);
   }

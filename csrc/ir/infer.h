@@ -1,6 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Type inference: what every operation accepts and returns. The builder asks
 // it for result types, the verifier for agreement.
+//
+// Attributes have StableHLO's names and are bool, int64_t, Shape or string.
+// Differences: a constant's `value` is its row-major bytes; `padding` is a
+// flat list low0, high0, low1...; dimension numbers (of dot_general,
+// convolution, gather, scatter) are attributes of their own, as in
+// `lhs_contracting_dimensions` or `kernel_spatial_dimensions`. Regions see
+// nothing but their parameters: those of a `case` are the operands after the
+// index.
 #pragma once
 
 #include <span>

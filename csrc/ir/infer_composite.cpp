@@ -24,11 +24,7 @@ Types expect_result(const Call& c, const TensorType& expected) {
 Types as_strided(const Call& c) {
   c.expect_operands(1);
   const Shape& size = c.ints("size");
-  check_view(c.op.name,
-             c.in(0),
-             size,
-             c.ints("stride"),
-             c.integer("offset"));
+  check_view(c.op.name, c.in(0), size, c.ints("stride"), c.integer("offset"));
   return expect_result(c, {c.in(0).dtype, size});
 }
 
@@ -74,7 +70,9 @@ constexpr Rule kRules[] = {
 
 }  // namespace
 
-std::span<const Rule> composite_rules() { return kRules; }
+std::span<const Rule> composite_rules() {
+  return kRules;
+}
 
 void check_view(std::string_view where,
                 const TensorType& extent,
@@ -112,6 +110,8 @@ void check_written_view(std::string_view where,
                         const Shape& stride,
                         int64_t offset) {
   check_view(where, extent, size, stride, offset);
+  if (numel(size) == 0)
+    return;
   for (size_t d = 0; d < size.size(); ++d)
     if (size[d] > 1 && stride[d] == 0)
       throw std::invalid_argument(

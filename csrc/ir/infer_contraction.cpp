@@ -16,9 +16,8 @@ bool contains(const Shape& list, int64_t value) {
 void expect_ascending(const Call& c, const char* key) {
   const Shape& list = c.ints(key);
   if (!std::is_sorted(list.begin(), list.end()))
-    c.fail(fmt::format("expected {} in ascending order, got {}",
-                       key,
-                       to_string(list)));
+    c.fail(fmt::format(
+        "expected {} in ascending order, got {}", key, to_string(list)));
 }
 
 Types dot_general(const Call& c) {
@@ -34,10 +33,11 @@ Types dot_general(const Call& c) {
     contract[i] = &c.dimensions(contract_keys[i], c.rank(i));
     for (int64_t d : *contract[i])
       if (contains(*batch[i], d))
-        c.fail(fmt::format("dimension {} of operand {} is both batching and "
-                           "contracting",
-                           d,
-                           i));
+        c.fail(
+            fmt::format("dimension {} of operand {} is both batching and "
+                        "contracting",
+                        d,
+                        i));
   }
   const auto expect_equal = [&](const Shape& a, const Shape& b) {
     bool equal = a.size() == b.size();
@@ -81,17 +81,17 @@ Positions positions(const Call& c,
                     c.dimension(second, rank),
                     &c.dimensions(spatial, rank)};
   if (p.first == p.second || contains(*p.spatial, p.first) ||
-      contains(*p.spatial, p.second) ||
-      int64_t(p.spatial->size()) + 2 != rank)
-    c.fail(fmt::format("{} {}, {} {}, {} {} are not the dimensions of a "
-                       "tensor of rank {}",
-                       first,
-                       p.first,
-                       second,
-                       p.second,
-                       spatial,
-                       to_string(*p.spatial),
-                       rank));
+      contains(*p.spatial, p.second) || int64_t(p.spatial->size()) + 2 != rank)
+    c.fail(
+        fmt::format("{} {}, {} {}, {} {} are not the dimensions of a "
+                    "tensor of rank {}",
+                    first,
+                    p.first,
+                    second,
+                    p.second,
+                    spatial,
+                    to_string(*p.spatial),
+                    rank));
   return p;
 }
 
@@ -99,10 +99,11 @@ Types convolution(const Call& c) {
   c.expect_operands(2);
   const int64_t rank = c.rank(0);
   if (rank < 2 || c.rank(1) != rank || c.in(0).dtype != c.in(1).dtype)
-    c.fail(fmt::format("expected operands of one dtype and one rank of at "
-                       "least 2, got {} and {}",
-                       to_string(c.in(0)),
-                       to_string(c.in(1))));
+    c.fail(
+        fmt::format("expected operands of one dtype and one rank of at "
+                    "least 2, got {} and {}",
+                    to_string(c.in(0)),
+                    to_string(c.in(1))));
   const Positions in = positions(c,
                                  "input_batch_dimension",
                                  "input_feature_dimension",
@@ -149,8 +150,7 @@ Types convolution(const Call& c) {
     const int64_t window = w[(*kernel.spatial)[i]];
     const Wide dilated = size == 0 ? 0 : Wide(size - 1) * lhs_dilation[i] + 1;
     const Wide padded = dilated + padding[2 * i] + padding[2 * i + 1];
-    const Wide reach =
-        window == 0 ? 0 : Wide(window - 1) * rhs_dilation[i] + 1;
+    const Wide reach = window == 0 ? 0 : Wide(window - 1) * rhs_dilation[i] + 1;
     if (padded < 0)
       c.fail(fmt::format("padding {} is impossible for {}",
                          to_string(padding),
@@ -186,20 +186,20 @@ void expect_indices(const Call& c, const char* map_key) {
   const Shape& map = c.dimensions(map_key, c.rank(0));
   if (!is_integral(indices.dtype) || indices.dtype == DType::Bool ||
       int64_t(map.size()) != length)
-    c.fail(fmt::format("indices {} do not match {} {} with "
-                       "index_vector_dim {}",
-                       to_string(indices),
-                       map_key,
-                       to_string(map),
-                       vector));
+    c.fail(
+        fmt::format("indices {} do not match {} {} with "
+                    "index_vector_dim {}",
+                    to_string(indices),
+                    map_key,
+                    to_string(map),
+                    vector));
 }
 
 Types gather(const Call& c) {
   c.expect_operands(2);
   expect_indices(c, "start_index_map");
   c.flag("indices_are_sorted");
-  const Shape batch =
-      batch_shape(c, c.in(1), c.integer("index_vector_dim"));
+  const Shape batch = batch_shape(c, c.in(1), c.integer("index_vector_dim"));
   const Shape& collapsed = c.dimensions("collapsed_slice_dims", c.rank(0));
   const Shape& sizes = c.ints("slice_sizes", size_t(c.rank(0)), 0);
   expect_ascending(c, "collapsed_slice_dims");
@@ -208,20 +208,20 @@ Types gather(const Call& c) {
   for (int64_t d = 0; d < c.rank(0); ++d) {
     const bool dropped = contains(collapsed, d);
     if (sizes[d] > c.in(0).shape[d] || (dropped && sizes[d] > 1))
-      c.fail(fmt::format("slice_sizes {} do not fit {} with "
-                         "collapsed_slice_dims {}",
-                         to_string(sizes),
-                         to_string(c.in(0)),
-                         to_string(collapsed)));
+      c.fail(
+          fmt::format("slice_sizes {} do not fit {} with "
+                      "collapsed_slice_dims {}",
+                      to_string(sizes),
+                      to_string(c.in(0)),
+                      to_string(collapsed)));
     if (!dropped)
       window.push_back(sizes[d]);
   }
   const Shape& offset =
       c.dimensions("offset_dims", int64_t(batch.size() + window.size()));
   if (offset.size() != window.size())
-    c.fail(fmt::format("expected {} offset_dims, got {}",
-                       window.size(),
-                       to_string(offset)));
+    c.fail(fmt::format(
+        "expected {} offset_dims, got {}", window.size(), to_string(offset)));
   TensorType result{c.in(0).dtype, {}};
   size_t w = 0, b = 0;
   for (size_t d = 0; d < batch.size() + window.size(); ++d)
@@ -236,8 +236,7 @@ Types scatter(const Call& c) {
   expect_indices(c, "scatter_dims_to_operand_dims");
   c.flag("indices_are_sorted");
   c.flag("unique_indices");
-  const Shape batch =
-      batch_shape(c, c.in(1), c.integer("index_vector_dim"));
+  const Shape batch = batch_shape(c, c.in(1), c.integer("index_vector_dim"));
   const Shape& inserted = c.dimensions("inserted_window_dims", c.rank(0));
   const Shape& window = c.dimensions("update_window_dims", c.rank(2));
   expect_ascending(c, "inserted_window_dims");
@@ -246,21 +245,21 @@ Types scatter(const Call& c) {
   for (int64_t d = 0; d < c.rank(0); ++d)
     if (!contains(inserted, d))
       limit.push_back(c.in(0).shape[d]);
-  bool fits = c.in(2).dtype == c.in(0).dtype &&
-              window.size() == limit.size() &&
+  bool fits = c.in(2).dtype == c.in(0).dtype && window.size() == limit.size() &&
               c.in(2).shape.size() == batch.size() + window.size();
   size_t w = 0, b = 0;
   for (int64_t d = 0; fits && d < c.rank(2); ++d)
     fits = contains(window, d) ? c.in(2).shape[d] <= limit[w++]
                                : c.in(2).shape[d] == batch[b++];
   if (!fits)
-    c.fail(fmt::format("updates {} do not fit operand {} and indices {} with "
-                       "update_window_dims {} and inserted_window_dims {}",
-                       to_string(c.in(2)),
-                       to_string(c.in(0)),
-                       to_string(c.in(1)),
-                       to_string(window),
-                       to_string(inserted)));
+    c.fail(
+        fmt::format("updates {} do not fit operand {} and indices {} with "
+                    "update_window_dims {} and inserted_window_dims {}",
+                    to_string(c.in(2)),
+                    to_string(c.in(0)),
+                    to_string(c.in(1)),
+                    to_string(window),
+                    to_string(inserted)));
   const TensorType element{c.in(0).dtype, {}};
   c.expect_body(0, {element, element}, {element});
   return {c.in(0)};
@@ -275,6 +274,8 @@ constexpr Rule kRules[] = {
 
 }  // namespace
 
-std::span<const Rule> contraction_rules() { return kRules; }
+std::span<const Rule> contraction_rules() {
+  return kRules;
+}
 
 }  // namespace neuronx::ir

@@ -90,9 +90,8 @@ Types compare(const Call& c) {
       direction != "GT" && direction != "GE")
     c.fail(fmt::format("unknown comparison_direction '{}'", direction));
   if (!equality && is_complex(c.in(0).dtype))
-    c.fail(fmt::format("{} is not defined for {}",
-                       direction,
-                       name(c.in(0).dtype)));
+    c.fail(fmt::format(
+        "{} is not defined for {}", direction, name(c.in(0).dtype)));
   results[0].dtype = DType::Bool;
   return results;
 }
@@ -127,9 +126,8 @@ Types clamp(const Call& c) {
 Types convert(const Call& c) {
   unary<kAny>(c);
   if (c.wanted().shape != c.in(0).shape)
-    c.fail(fmt::format("cannot turn {} into {}",
-                       to_string(c.in(0)),
-                       to_string(c.wanted())));
+    c.fail(fmt::format(
+        "cannot turn {} into {}", to_string(c.in(0)), to_string(c.wanted())));
   return {c.wanted()};
 }
 
@@ -234,6 +232,8 @@ constexpr Rule kRules[] = {
 
 }  // namespace
 
-std::span<const Rule> elementwise_rules() { return kRules; }
+std::span<const Rule> elementwise_rules() {
+  return kRules;
+}
 
 }  // namespace neuronx::ir

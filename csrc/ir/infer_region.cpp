@@ -7,7 +7,9 @@
 namespace neuronx::ir {
 namespace {
 
-TensorType scalar(const TensorType& type) { return {type.dtype, {}}; }
+TensorType scalar(const TensorType& type) {
+  return {type.dtype, {}};
+}
 
 // Splits the operands in n inputs of one shape and n rank-0 inits; the region
 // combines two tuples of them.
@@ -130,8 +132,8 @@ Types while_loop(const Call& c) {
 // Operands after the index are what the branches use.
 Types conditional(const Call& c) {
   if (c.operands.empty() || c.in(0) != TensorType{DType::Int32, {}})
-    c.fail(fmt::format("expected index int32[], got ({})",
-                       to_string(c.operands)));
+    c.fail(
+        fmt::format("expected index int32[], got ({})", to_string(c.operands)));
   if (c.op.bodies.empty())
     c.fail("expected at least one branch");
   c.expect_bodies(c.op.bodies.size());
@@ -155,6 +157,8 @@ constexpr Rule kRules[] = {
 
 }  // namespace
 
-std::span<const Rule> region_rules() { return kRules; }
+std::span<const Rule> region_rules() {
+  return kRules;
+}
 
 }  // namespace neuronx::ir

@@ -53,9 +53,8 @@ Types reshape(const Call& c) {
   const TensorType& result = c.wanted();
   check_type(result, c.op.name);
   if (result.dtype != c.in(0).dtype || result.numel() != c.in(0).numel())
-    c.fail(fmt::format("cannot reshape {} to {}",
-                       to_string(c.in(0)),
-                       to_string(result)));
+    c.fail(fmt::format(
+        "cannot reshape {} to {}", to_string(c.in(0)), to_string(result)));
   return {result};
 }
 
@@ -96,9 +95,9 @@ void expect_starts(const Call& c, size_t first) {
   for (size_t i = first; i < c.operands.size(); ++i)
     if (c.rank(i) != 0 || !is_integral(c.in(i).dtype) ||
         c.in(i).dtype == DType::Bool || c.in(i).dtype != c.in(first).dtype)
-      c.fail(fmt::format("expected rank-0 integer start indices, got {}",
-                         to_string(Types(c.operands.begin() + first,
-                                         c.operands.end()))));
+      c.fail(fmt::format(
+          "expected rank-0 integer start indices, got {}",
+          to_string(Types(c.operands.begin() + first, c.operands.end()))));
 }
 
 Types dynamic_slice(const Call& c) {
@@ -109,9 +108,8 @@ Types dynamic_slice(const Call& c) {
   const Shape& size = c.ints("slice_sizes", c.in(0).shape.size(), 0);
   for (size_t d = 0; d < size.size(); ++d)
     if (size[d] > c.in(0).shape[d])
-      c.fail(fmt::format("slice_sizes {} exceed {}",
-                         to_string(size),
-                         to_string(c.in(0))));
+      c.fail(fmt::format(
+          "slice_sizes {} exceed {}", to_string(size), to_string(c.in(0))));
   return {{c.in(0).dtype, size}};
 }
 
@@ -201,6 +199,8 @@ constexpr Rule kRules[] = {
 
 }  // namespace
 
-std::span<const Rule> shape_rules() { return kRules; }
+std::span<const Rule> shape_rules() {
+  return kRules;
+}
 
 }  // namespace neuronx::ir

@@ -39,8 +39,7 @@ Words multiply(Builder& b, Value x, int64_t multiplier) {
 Values philox_body(Builder& b, Value seed, Value offset, int64_t n) {
   const int64_t blocks = n / 4 + (n % 4 != 0);
   const Shape shape{blocks};
-  const Value first =
-      b.broadcast(b.bitcast(offset, DType::UInt64), shape);
+  const Value first = b.broadcast(b.bitcast(offset, DType::UInt64), shape);
   const Words counter =
       halves(b, b.add(first, b.iota({DType::UInt64, shape}, 0)));
   const Words seeds = halves(b, b.bitcast(seed, DType::UInt64));
@@ -54,7 +53,8 @@ Values philox_body(Builder& b, Value seed, Value offset, int64_t n) {
       return b.binary(
           "xor", b.binary("xor", high, word), b.broadcast(k, shape));
     };
-    c = {mix(p1.high, c[1], key[0]), p1.low, mix(p0.high, c[3], key[1]), p0.low};
+    c = {
+        mix(p1.high, c[1], key[0]), p1.low, mix(p0.high, c[3], key[1]), p0.low};
     for (int i : {0, 1})
       key[i] = b.add(key[i], b.constant(DType::UInt32, kWeyl[i]));
   }

@@ -99,8 +99,8 @@ class Printer {
     for (size_t i = 0; i < program.results.size(); ++i) {
       results.push_back(names[program.results[i].id]);
       if (i < program.aliases.size() && program.aliases[i] >= 0)
-        results.back() += fmt::format(" in {}", names[program.parameters[
-            program.aliases[i]].id]);
+        results.back() += fmt::format(
+            " in {}", names[program.parameters[program.aliases[i]].id]);
     }
     out_.append(indent + 2, ' ');
     out_ += fmt::format("return {}\n", fmt::join(results, ", "));
@@ -114,16 +114,16 @@ class Printer {
                           const Operation& op,
                           const Names& operands) {
     if (op.name == "stablehlo.constant")
-      return "constant " + constant(program.type(op.results[0]),
-                                    std::get<std::string>(
-                                        *op.attribute("value")));
+      return "constant " +
+             constant(program.type(op.results[0]),
+                      std::get<std::string>(*op.attribute("value")));
     Names inside;
     for (const Attribute& argument : op.arguments)
       inside.push_back(show(argument, operands));
     if (op.arguments.empty())
       inside = operands;
-    std::string text = fmt::format(
-        "{}({})", short_name(op.name), fmt::join(inside, ", "));
+    std::string text =
+        fmt::format("{}({})", short_name(op.name), fmt::join(inside, ", "));
     for (const auto& [key, value] : op.attributes)
       text += fmt::format(" {}={}", key, show(value, operands));
     return text;
@@ -136,8 +136,7 @@ class Printer {
         const Operation& only = body->operations[0];
         const Attribute* direction = only.attribute("comparison_direction");
         out_ += fmt::format(
-            " [{}]",
-            direction ? show(*direction, {}) : short_name(only.name));
+            " [{}]", direction ? show(*direction, {}) : short_name(only.name));
       } else {
         out_ += " ";
         block(*body, "", indent);

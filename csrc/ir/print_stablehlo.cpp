@@ -51,8 +51,7 @@ std::string padding(const Operation& op) {
   const Shape& values = ints(op, "padding");
   std::string rows;
   for (size_t i = 0; i < values.size(); i += 2)
-    rows += fmt::format(
-        "{}[{}, {}]", i ? ", " : "", values[i], values[i + 1]);
+    rows += fmt::format("{}[{}, {}]", i ? ", " : "", values[i], values[i + 1]);
   return fmt::format("padding = dense<{}> : tensor<{}x2xi64>",
                      rows.empty() ? rows : "[" + rows + "]",
                      values.size() / 2);
@@ -91,20 +90,20 @@ std::string layout(const Operation& op,
 }
 
 std::string convolution_properties(const Operation& op) {
-  std::string text = fmt::format(
-      "dimension_numbers = #stablehlo.conv<{}x{}->{}>",
-      layout(op,
-             {"input_batch_dimension", "b"},
-             {"input_feature_dimension", "f"},
-             "input_spatial_dimensions"),
-      layout(op,
-             {"kernel_input_feature_dimension", "i"},
-             {"kernel_output_feature_dimension", "o"},
-             "kernel_spatial_dimensions"),
-      layout(op,
-             {"output_batch_dimension", "b"},
-             {"output_feature_dimension", "f"},
-             "output_spatial_dimensions"));
+  std::string text =
+      fmt::format("dimension_numbers = #stablehlo.conv<{}x{}->{}>",
+                  layout(op,
+                         {"input_batch_dimension", "b"},
+                         {"input_feature_dimension", "f"},
+                         "input_spatial_dimensions"),
+                  layout(op,
+                         {"kernel_input_feature_dimension", "i"},
+                         {"kernel_output_feature_dimension", "o"},
+                         "kernel_spatial_dimensions"),
+                  layout(op,
+                         {"output_batch_dimension", "b"},
+                         {"output_feature_dimension", "f"},
+                         "output_spatial_dimensions"));
   for (const char* key : {"window_strides", "lhs_dilation", "rhs_dilation"})
     text += fmt::format(", {} = {}", key, array(ints(op, key)));
   for (const char* key : {"feature_group_count", "batch_group_count"})
@@ -291,8 +290,8 @@ class Printer {
     const size_t printed = is_case ? 1 : operands.size();
     std::string text;
     if (count)
-      text = count == 1 ? result + " = "
-                        : fmt::format("{}:{} = ", result, count);
+      text =
+          count == 1 ? result + " = " : fmt::format("{}:{} = ", result, count);
     text += fmt::format(
         "\"{}\"({})",
         op.is_composite() ? "stablehlo.composite" : op.name,
@@ -303,15 +302,14 @@ class Printer {
       text += " <{" + values + "}>";
     if (!op.is_composite() && !op.bodies.empty()) {
       line(text + " ({");
-      regions(op, is_case ? Names(operands.begin() + 1, operands.end())
-                          : Names());
+      regions(op,
+              is_case ? Names(operands.begin() + 1, operands.end()) : Names());
       text = "})";
     }
     line(fmt::format(
         "{} : {} -> {}",
         text,
-        types(program,
-              {op.operands.begin(), op.operands.begin() + printed}),
+        types(program, {op.operands.begin(), op.operands.begin() + printed}),
         types(program, op.results)));
     return results;
   }

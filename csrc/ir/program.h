@@ -38,7 +38,8 @@ struct Program;
 // `name` is one of
 //   "stablehlo.add"       an operation of the StableHLO set (or "chlo.erf"),
 //                         parameters in `attributes` under StableHLO's names;
-//                         regions (reduce, sort, scatter...) in `bodies`
+//                         regions (reduce, sort, scatter...) in `bodies`;
+//                         see infer.h for what differs from StableHLO
 //   "aten.softmax.int"    a composite: an ATen overload. `arguments` are the
 //                         schema's arguments in order without `out`;
 //                         bodies[0] is its decomposition, a Program whose

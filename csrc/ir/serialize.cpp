@@ -330,9 +330,8 @@ Program deserialize(const void* bytes, size_t size) {
   Reader header(all.substr(sizeof(kMagic)));
   const auto version = header.number<uint32_t>();
   if (version != kVersion)
-    fail(fmt::format("format version {}, this build reads version {}",
-                     version,
-                     kVersion));
+    fail(fmt::format(
+        "format version {}, this build reads version {}", version, kVersion));
   const std::string_view payload = all.substr(kHeader);
   if (header.number<uint64_t>() != payload.size())
     fail("truncated");

@@ -17,8 +17,7 @@ namespace {
 constexpr int kMaxDepth = 64;
 
 [[noreturn]] void fail(const Program& program, const std::string& message) {
-  throw std::invalid_argument(
-      fmt::format("[{}] {}", program.name, message));
+  throw std::invalid_argument(fmt::format("[{}] {}", program.name, message));
 }
 
 void check_name(const Program& program, const std::string& name) {
@@ -61,14 +60,14 @@ class Verifier {
     std::vector<bool> defined(program.types.size());
     const auto define = [&](Value v) {
       if (v.id < 0 || size_t(v.id) >= defined.size() || defined[v.id])
-        fail(program, fmt::format("value {} is defined twice or has no type",
-                                  v.id));
+        fail(program,
+             fmt::format("value {} is defined twice or has no type", v.id));
       defined[v.id] = true;
     };
     const auto use = [&](Value v) {
       if (v.id < 0 || size_t(v.id) >= defined.size() || !defined[v.id])
-        fail(program, fmt::format("value {} is used before its definition",
-                                  v.id));
+        fail(program,
+             fmt::format("value {} is used before its definition", v.id));
     };
     for (Value v : program.parameters) {
       define(v);
@@ -141,6 +140,8 @@ class Verifier {
 
 }  // namespace
 
-void verify(const Program& program) { Verifier().program(program, 0); }
+void verify(const Program& program) {
+  Verifier().program(program, 0);
+}
 
 }  // namespace neuronx::ir

@@ -1,16 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lowering/math.h"
 
-#include <algorithm>
+#include <numeric>
 
 namespace neuronx::lowering {
 
 Shape wrap_dims(Shape dims, int64_t rank) {
   if (dims.empty()) {
-    for (int64_t i = 0; i < rank; ++i) {
-      dims.push_back(i);
-    }
-    return dims;
+    return range(0, rank);
   }
   for (auto& dim : dims) {
     dim = wrap(dim, rank);
@@ -22,30 +19,23 @@ Shape wrap_dims(Shape dims, int64_t rank) {
   return dims;
 }
 
-Value fill(ir::Builder& b, DType dtype, const Shape& shape, double value) {
-  return b.constant(dtype, value, shape);
+Value fill(ir::Builder& b, DType dtype, Shape shape, double value) {
+  return b.constant(dtype, value, std::move(shape));
 }
 
 Value fill_like(ir::Builder& b, Value x, double value) {
   return fill(b, b.dtype(x), b.shape(x), value);
 }
 
-Value keep_dims(ir::Builder& b,
-                Value reduced,
-                const Shape& original,
-                const Shape& dims) {
-  Shape shape = original;
+Value keep_dims(ir::Builder& b, Value reduced, Shape original, Shape dims) {
   for (int64_t dim : dims) {
-    shape[dim] = 1;
+    original[dim] = 1;
   }
-  return b.reshape(reduced, shape);
+  return b.reshape(reduced, original);
 }
 
-Value spread(ir::Builder& b,
-             Value reduced,
-             const Shape& shape,
-             const Shape& dims) {
-  return b.broadcast(keep_dims(b, reduced, shape, dims), shape);
+Value spread(ir::Builder& b, Value reduced, Shape shape, Shape dims) {
+  return b.broadcast(keep_dims(b, reduced, shape, std::move(dims)), shape);
 }
 
 Shape broadcast_shape(const Shape& a, const Shape& c) {
@@ -61,7 +51,19 @@ Shape broadcast_shape(const Shape& a, const Shape& c) {
 
 std::pair<Value, Value> broadcast_pair(ir::Builder& b, Value a, Value c) {
   const auto shape = broadcast_shape(b.shape(a), b.shape(c));
-  return {b.broadcast(a, shape), b.broadcast(c, shape)};
+  const Value left = b.broadcast(a, shape);
+  return {left, b.broadcast(c, shape)};
+}
+
+Value narrow(ir::Builder& b,
+             Value x,
+             int64_t dim,
+             int64_t start,
+             int64_t end) {
+  Shape from(b.rank(x), 0), to = b.shape(x), stride(b.rank(x), 1);
+  from[dim] = start;
+  to[dim] = end;
+  return b.slice(x, from, to, stride);
 }
 
 int64_t count(const Shape& shape, const Shape& dims) {
@@ -72,10 +74,75 @@ int64_t count(const Shape& shape, const Shape& dims) {
   return n;
 }
 
-Value sum(ir::Builder& b, Value x, const Shape& dims) {
+Shape complement(int64_t rank, const Shape& dims) {
+  Shape rest;
+  for (int64_t d = 0; d < rank; ++d) {
+    if (std::find(dims.begin(), dims.end(), d) == dims.end()) {
+      rest.push_back(d);
+    }
+  }
+  return rest;
+}
+
+Shape range(int64_t begin, int64_t end) {
+  Shape result(std::max<int64_t>(end - begin, 0));
+  std::iota(result.begin(), result.end(), begin);
+  return result;
+}
+
+Shape inverse(const Shape& permutation) {
+  Shape result(permutation.size());
+  for (size_t i = 0; i < permutation.size(); ++i) {
+    result[permutation[i]] = static_cast<int64_t>(i);
+  }
+  return result;
+}
+
+Value sum(ir::Builder& b, Value x, Shape dims) {
   const DType dtype = b.dtype(x);
   return b.convert(
       b.reduce(b.convert(x, opmath(dtype)), ir::Reduce::Add, dims), dtype);
+}
+
+Value average(ir::Builder& b, Value x, Shape dims) {
+  const auto n = static_cast<double>(count(b.shape(x), dims));
+  const Value total = b.reduce(x, ir::Reduce::Add, dims);
+  return b.div(total, fill_like(b, total, n));
+}
+
+Value truth(ir::Builder& b, Value x) {
+  return b.dtype(x) == DType::Bool ? x
+                                   : compare(b, ir::Compare::NE, x, 0);
+}
+
+Value is_nan(ir::Builder& b, Value x) {
+  return is_integral(b.dtype(x)) ? b.constant(DType::Bool, 0, b.shape(x))
+                                 : b.compare(ir::Compare::NE, x, x);
+}
+
+Value truncate(ir::Builder& b, Value x) {
+  if (is_integral(b.dtype(x))) {
+    return x;
+  }
+  const Value negative = compare(b, ir::Compare::LT, x, 0);
+  const Value up = b.unary("ceil", x);
+  return b.select(negative, up, b.unary("floor", x));
+}
+
+Value compare(ir::Builder& b, ir::Compare direction, Value x, double number) {
+  return b.compare(direction, x, fill_like(b, x, number));
+}
+
+Value reduce_loss(ir::Builder& b, Value x, int64_t reduction) {
+  const auto dims = range(0, b.rank(x));
+  switch (reduction) {
+    case 0:
+      return x;
+    case 1:
+      return average(b, x, dims);
+    default:
+      return b.reduce(x, ir::Reduce::Add, dims);
+  }
 }
 
 }  // namespace neuronx::lowering

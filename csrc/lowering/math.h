@@ -2,6 +2,9 @@
 // What several families need.
 #pragma once
 
+#include <algorithm>
+#include <utility>
+
 #include "lowering/lowering.h"
 
 namespace neuronx::lowering {
@@ -27,26 +30,45 @@ inline int64_t wrap(int64_t dim, int64_t rank) {
 // Sorted, non-negative; all dimensions for an empty list.
 Shape wrap_dims(Shape dims, int64_t rank);
 
+// Shapes come by value: a reference into the builder dies when it grows.
+
 // A constant of x's dtype and shape.
 Value fill_like(ir::Builder& b, Value x, double value);
-Value fill(ir::Builder& b, DType dtype, const Shape& shape, double value);
+Value fill(ir::Builder& b, DType dtype, Shape shape, double value);
 
 // Adds back the reduced dimensions with size 1.
-Value keep_dims(ir::Builder& b, Value reduced, const Shape& original,
-                const Shape& dims);
+Value keep_dims(ir::Builder& b, Value reduced, Shape original, Shape dims);
 
 // Broadcasts `reduced` (dims removed) over `shape`.
-Value spread(ir::Builder& b, Value reduced, const Shape& shape,
-             const Shape& dims);
+Value spread(ir::Builder& b, Value reduced, Shape shape, Shape dims);
 
 // Equal shapes by NumPy's rules.
 std::pair<Value, Value> broadcast_pair(ir::Builder& b, Value a, Value c);
 Shape broadcast_shape(const Shape& a, const Shape& c);
 
-// Product of sizes.
+// Elements start, start + 1, ... end - 1 along dim.
+Value narrow(ir::Builder& b, Value x, int64_t dim, int64_t start, int64_t end);
+
+// Whole elements along dims; the product of sizes.
 int64_t count(const Shape& shape, const Shape& dims);
+// 0, 1, ... rank - 1 without dims.
+Shape complement(int64_t rank, const Shape& dims);
+Shape range(int64_t begin, int64_t end);
+Shape inverse(const Shape& permutation);
 
 // Sum over dims in opmath precision, of x's dtype.
-Value sum(ir::Builder& b, Value x, const Shape& dims);
+Value sum(ir::Builder& b, Value x, Shape dims);
+// Mean over dims.
+Value average(ir::Builder& b, Value x, Shape dims);
+
+// x != 0.
+Value truth(ir::Builder& b, Value x);
+Value is_nan(ir::Builder& b, Value x);
+Value truncate(ir::Builder& b, Value x);
+// Elementwise comparison with a number.
+Value compare(ir::Builder& b, ir::Compare direction, Value x, double number);
+
+// A loss reduced as ATen's at::Reduction: 0 none, 1 mean, 2 sum.
+Value reduce_loss(ir::Builder& b, Value x, int64_t reduction);
 
 }  // namespace neuronx::lowering

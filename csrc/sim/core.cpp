@@ -157,6 +157,7 @@ void nrt_close() {
     unload_all(*core);
     release_all(*core);
   }
+  inject("");
 }
 
 NRT_STATUS nrt_get_total_nc_count(uint32_t* result) {

@@ -296,7 +296,7 @@ class _Decomposition:
         if op.name() in _lowered():
             try:
                 return self.lower(op.name(), _positional(op, args, kwargs), result)
-            except RuntimeError:
+            except _C.Unsupported:
                 if not _implementations(op):
                     raise
         return self.inline(op, args, kwargs, depth + 1)

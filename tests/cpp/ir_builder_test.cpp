@@ -55,15 +55,19 @@ TEST(Builder, Elementwise) {
        "[stablehlo.add] expected equal types, got float32[2, 3] and "
        "float32[3]"},
       {{f23, f23}, CALL(b.compare(Compare::LT, v[0], v[1])), "bool[2, 3]"},
-      {{f23}, CALL(b.logical_not(v[0])), "[stablehlo.not] does not take "
-                                         "float32"},
+      {{f23},
+       CALL(b.logical_not(v[0])),
+       "[stablehlo.not] does not take "
+       "float32"},
       {{f23}, CALL(b.convert(v[0], DType::Bool)), "bool[2, 3]"},
       {{f23}, CALL(b.bitcast(v[0], I32)), "int32[2, 3]"},
       {{f23},
        CALL(b.bitcast(v[0], DType::Int64)),
        "[stablehlo.bitcast_convert] cannot turn float32 into int64"},
-      {{f23}, CALL(b.unary("frobnicate", v[0])), "[stablehlo.frobnicate] "
-                                                 "unknown operation"},
+      {{f23},
+       CALL(b.unary("frobnicate", v[0])),
+       "[stablehlo.frobnicate] "
+       "unknown operation"},
       {{f23, f23}, CALL(b.binary("complex", v[0], v[1])), "complex64[2, 3]"},
       {{{DType::Complex64, {2}}}, CALL(b.unary("abs", v[0])), "float32[2]"},
       {{f0, f23, f23}, CALL(b.clamp(v[0], v[1], v[2])), "float32[2, 3]"},
@@ -145,29 +149,21 @@ TEST(Builder, RegionsAndWindows) {
        CALL(b.reduce(v[0], v[1], Reduce::Add, {0})),
        "[stablehlo.reduce] expected initial value float32[], got int32[]"},
       {{f23, f0},
-       CALL(b.reduce_window(v[0],
-                            v[1],
-                            {{1, 2}, {1, 1}, {1, 1}, {0, 0}, {0, 1}},
-                            Reduce::Add)),
+       CALL(b.reduce_window(
+           v[0], v[1], {{1, 2}, {1, 1}, {1, 1}, {0, 0}, {0, 1}}, Reduce::Add)),
        "float32[2, 3]"},
       {{f23, f0},
-       CALL(b.reduce_window(v[0],
-                            v[1],
-                            {{2}, {1}, {1}, {0}, {0}},
-                            Reduce::Add)),
+       CALL(
+           b.reduce_window(v[0], v[1], {{2}, {1}, {1}, {0}, {0}}, Reduce::Add)),
        "[stablehlo.reduce_window] expected 2 entries in window_dilations, "
        "got [1]"},
       {{f23},
-       CALL(b.sort(v,
-                   1,
-                   false,
-                   [](Builder&, const Values& v) { return v; })[0]),
+       CALL(
+           b.sort(v, 1, false, [](Builder&, const Values& v) { return v; })[0]),
        "[stablehlo.sort] expected body 0 to return (bool[]), it returns "
        "(float32[], float32[])"},
       {{i0, f23},
-       CALL(b.conditional(v[0],
-                          {v[1]},
-                          {[](Builder& b, const Values& v) {
+       CALL(b.conditional(v[0], {v[1]}, {[](Builder& b, const Values& v) {
                             return Values{b.exp(v[0])};
                           }})[0]),
        "float32[2, 3]"},
@@ -212,9 +208,11 @@ TEST(Builder, Contractions) {
 
 TEST(Builder, StridedViews) {
   check({
-      {{{F32, {12}}}, CALL(b.as_strided(v[0], {2, 3}, {1, 4}, 1)),
+      {{{F32, {12}}},
+       CALL(b.as_strided(v[0], {2, 3}, {1, 4}, 1)),
        "float32[2, 3]"},
-      {{{F32, {12}}}, CALL(b.as_strided(v[0], {3, 4}, {4, 1}, 0)),
+      {{{F32, {12}}},
+       CALL(b.as_strided(v[0], {3, 4}, {4, 1}, 0)),
        "float32[3, 4]"},
       {{{F32, {9}}},
        CALL(b.as_strided(v[0], {2, 3}, {1, 4}, 0)),
@@ -227,6 +225,9 @@ TEST(Builder, StridedViews) {
        CALL(b.as_strided_scatter(v[0], v[1], {0, 1}, 0)),
        "[neuronx.as_strided_scatter] view of size [2, 3] and stride [0, 1] "
        "overlaps itself"},
+      {{{F32, {12}}, {F32, {3, 0}}},
+       CALL(b.as_strided_scatter(v[0], v[1], {0, 1}, 0)),
+       "float32[12]"},
       {{f23}, CALL(b.to_strided(v[0], {1, 2})), "float32[6]"},
       {{f23},
        CALL(b.to_strided(v[0], {4, 1})),
@@ -278,9 +279,10 @@ TEST(Builder, CompositesTakeTheTypesOfTheirBody) {
   };
   Builder b;
   const Value x = b.parameter(f3);
-  EXPECT_EQ(b.type(b.composite("aten.twice", {x}, {}, build_region(twice, {f3}))
-                       .at(0)),
-            f3);
+  EXPECT_EQ(
+      b.type(
+          b.composite("aten.twice", {x}, {}, build_region(twice, {f3})).at(0)),
+      f3);
   EXPECT_THROW(b.composite("aten.twice", {x}, {}, build_region(twice, {f23})),
                std::invalid_argument);
   EXPECT_THROW(b.composite("stablehlo.add", {x}, {}, build_region(twice, {f3})),

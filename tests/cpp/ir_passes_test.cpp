@@ -33,8 +33,8 @@ TEST(DeadCode, OnlyWhatResultsNeedStays) {
 TEST(DeadCode, OneUsedResultKeepsTheOperation) {
   Builder b;
   const Value x = b.parameter(f3);
-  const Values sorted = b.sort(
-      {x, b.neg(x)}, 0, true, [](Builder& b, const Values& v) -> Values {
+  const Values sorted =
+      b.sort({x, b.neg(x)}, 0, true, [](Builder& b, const Values& v) -> Values {
         return {b.compare(Compare::LT, v[0], v[1])};
       });
   Program p = b.finish({sorted[1]});
@@ -93,7 +93,7 @@ TEST(CommonSubexpressions, DifferencesAreSeen) {
       b.constant(DType::Float32, -0.0),
       zero,
       b.reduce(x, zero, Reduce::Add, {1}),
-      b.reduce({x}, {zero}, {1}, max)[0],  // another body
+      b.reduce({x}, {zero}, {1}, max)[0],   // another body
       b.reduce(x, zero, Reduce::Add, {0}),  // another attribute
   });
   EXPECT_EQ(common_subexpression_elimination(p), 0u);
@@ -112,8 +112,7 @@ TEST(CommonSubexpressions, CompositesMergeByArgumentsAndBody) {
   };
   Builder b;
   const Value x = b.parameter(f3);
-  Program p = b.finish(
-      {call(b, x, 0.0), call(b, x, -0.0), call(b, x, 0.0)});
+  Program p = b.finish({call(b, x, 0.0), call(b, x, -0.0), call(b, x, 0.0)});
   EXPECT_EQ(common_subexpression_elimination(p), 1u);
   EXPECT_EQ(p.results[0], p.results[2]);
   EXPECT_NE(p.results[0], p.results[1]);

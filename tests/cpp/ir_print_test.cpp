@@ -70,8 +70,9 @@ TEST(Print, StableHloKeepsCompositesOnRequest) {
 TEST(Print, AliasesOnRequest) {
   const Program p = mixed_program();
   EXPECT_FALSE(contains(to_stablehlo(p), "tf.aliasing_output"));
-  EXPECT_TRUE(contains(to_stablehlo(p, {.aliases = true}),
-                       "%arg0: tensor<2x3xf32> {tf.aliasing_output = 5 : i32}"));
+  EXPECT_TRUE(
+      contains(to_stablehlo(p, {.aliases = true}),
+               "%arg0: tensor<2x3xf32> {tf.aliasing_output = 5 : i32}"));
 }
 
 TEST(Print, Elements) {
@@ -79,9 +80,8 @@ TEST(Print, Elements) {
   const auto scalar = [](DType dtype, auto value) {
     Builder b;
     const Program p = b.finish({b.constant(dtype, value)});
-    return mlir_dense(p.types[0],
-                      std::get<std::string>(
-                          *p.operations[0].attribute("value")));
+    return mlir_dense(
+        p.types[0], std::get<std::string>(*p.operations[0].attribute("value")));
   };
   EXPECT_EQ(scalar(DType::Float32, 0.1), "dense<0.1>");
   EXPECT_EQ(scalar(DType::Float32, 1e20), "dense<1.0e+20>");

@@ -22,10 +22,8 @@ inline Program softmax_program() {
       "softmax");
   Builder b;
   const Value x = b.parameter(type);
-  const Values results = b.composite("aten.softmax.int",
-                                     {x},
-                                     {Operand{0}, int64_t(1), {}},
-                                     body);
+  const Values results =
+      b.composite("aten.softmax.int", {x}, {Operand{0}, int64_t(1), {}}, body);
   return b.finish(results);
 }
 
@@ -39,8 +37,8 @@ inline Program mixed_program() {
   const Value view = b.as_strided(extent, {2, 3}, {1, 4}, 1);
   const Value sum = b.add(x, view);
   const Value written = b.as_strided_scatter(extent, sum, {6, 2}, 0);
-  const Values sorted = b.sort(
-      {sum, x}, 1, true, [](Builder& b, const Values& v) -> Values {
+  const Values sorted =
+      b.sort({sum, x}, 1, true, [](Builder& b, const Values& v) -> Values {
         return {b.compare(Compare::GT, v[0], v[1])};
       });
   const Program body = build_region(

@@ -94,8 +94,7 @@ TEST(Encode, IntegersWrapAndRoundOnce) {
   EXPECT_EQ(bits(encode(DType::Bool, int64_t(256))), 1u);
   // Rounding to double first would tie, and then round to even: down.
   const int64_t value = (int64_t(1) << 54) + (int64_t(1) << 30) + 1;
-  EXPECT_EQ(decode_double(DType::Float32,
-                          encode(DType::Float32, value).data()),
+  EXPECT_EQ(decode_double(DType::Float32, encode(DType::Float32, value).data()),
             double(float(value)));
   EXPECT_EQ(float(value), std::ldexp(1.0f, 54) + std::ldexp(1.0f, 31));
 }

@@ -122,8 +122,7 @@ TEST(Strides, CollapseKeepsThePositions) {
 }
 
 TEST(Strides, CollapseMergesWhatIsAdjacent) {
-  EXPECT_EQ(collapse(Dims{2, 3, 4}, Dims{12, 4, 1}),
-            (Layout{{24}, {1}}));
+  EXPECT_EQ(collapse(Dims{2, 3, 4}, Dims{12, 4, 1}), (Layout{{24}, {1}}));
   EXPECT_EQ(collapse(Dims{2, 1, 3, 4}, Dims{24, 7, 4, 1}),
             (Layout{{2, 12}, {24, 1}}));
   EXPECT_EQ(collapse(Dims{2, 3}, Dims{1, 2}), (Layout{{2, 3}, {1, 2}}));
@@ -139,9 +138,8 @@ Dims cut(const NestedView& view, int64_t length) {
     EXPECT_LE(level.start + level.count * level.stride, width + level.pad);
     for (int64_t r = 0; r < rows; ++r)
       for (int64_t i = 0; i < level.count * level.stride; ++i)
-        next.push_back(level.start + i < width
-                           ? data[r * width + level.start + i]
-                           : -1);
+        next.push_back(
+            level.start + i < width ? data[r * width + level.start + i] : -1);
     data = next;
     rows *= level.count;
     width = level.stride;
@@ -172,8 +170,8 @@ TEST(Strides, NestedViewCutsOutTheView) {
           outer_stride.push_back(stride[d]);
         }
         for (size_t d = 0; d < size.size(); ++d) {
-          const bool ordered = std::count(
-              view->order.begin(), view->order.end(), int64_t(d));
+          const bool ordered =
+              std::count(view->order.begin(), view->order.end(), int64_t(d));
           ASSERT_EQ(ordered, size[d] != 1 && stride[d] != 0);
         }
         ASSERT_EQ(cut(*view, length),

@@ -4,6 +4,7 @@
 #include <ATen/core/List.h>
 #include <ATen/core/jit_type.h>
 
+#include <algorithm>
 #include <cstring>
 #include <stdexcept>
 
@@ -127,7 +128,7 @@ c10::IValue Arguments::convert(const Attribute& value,
   if (const auto* number = std::get_if<ir::NumberTensor>(&value)) {
     if (type.kind() != c10::TypeKind::TensorType)
       mismatch(type);
-    return number_tensor(*number, position);
+    return number_tensor(*number, position, operands);
   }
   switch (type.kind()) {
     case c10::TypeKind::NumberType:
@@ -207,8 +208,24 @@ c10::IValue Arguments::list(const Attribute& value,
   }
 }
 
-c10::IValue Arguments::number_tensor(const ir::NumberTensor& number,
-                                     size_t position) {
+c10::IValue Arguments::number_tensor(
+    ir::NumberTensor number,
+    size_t position,
+    const std::vector<ir::TensorType>& operands) {
+  // Among float32 tensors a wrapped number becomes float32 at each call,
+  // which takes longer than the call itself: do it once.
+  const auto is_float = [](const ir::TensorType& type) {
+    return type.dtype == DType::Float32;
+  };
+  const bool number_is_wide =
+      number.dtype == DType::Float64 || number.dtype == DType::Int64;
+  if (number.wrapped && number_is_wide && number.operand < 0 &&
+      !operands.empty() &&
+      std::all_of(operands.begin(), operands.end(), is_float)) {
+    number.dtype = DType::Float32;
+    if (const auto* v = std::get_if<int64_t>(&number.value))
+      number.value = double(*v);
+  }
   at::Tensor tensor = make_empty(number.dtype, {});
   std::string bytes;
   if (const auto* v = std::get_if<double>(&number.value))

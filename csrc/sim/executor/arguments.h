@@ -57,7 +57,9 @@ class Arguments {
                    const c10::Type& element,
                    size_t position,
                    const std::vector<ir::TensorType>& operands);
-  c10::IValue number_tensor(const ir::NumberTensor& number, size_t position);
+  c10::IValue number_tensor(ir::NumberTensor number,
+                            size_t position,
+                            const std::vector<ir::TensorType>& operands);
 
   std::vector<c10::IValue> values_;
   std::vector<Hole> holes_;

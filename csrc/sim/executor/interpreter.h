@@ -90,7 +90,7 @@ at::Tensor integer_compare(std::string_view direction,
                            const at::Tensor& a,
                            const at::Tensor& b);
 at::Tensor convert_integer(const at::Tensor& x, at::ScalarType dtype);
-at::Tensor pad(const at::Tensor& x,
+at::Tensor padded(const at::Tensor& x,
                const at::Tensor& value,
                const ir::Shape& low,
                const ir::Shape& high,

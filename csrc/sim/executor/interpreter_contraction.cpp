@@ -127,7 +127,7 @@ Tensors convolution(const Evaluation& e) {
     high.push_back(padding[2 * d + 1]);
     interior.push_back(e.ints("lhs_dilation")[d] - 1);
   }
-  x = pad(x, at::zeros({}, x.options()), low, high, interior);
+  x = padded(x, at::zeros({}, x.options()), low, high, interior);
   int64_t groups = e.integer("feature_group_count");
   if (const int64_t batch = e.integer("batch_group_count"); batch > 1) {
     x = batch_groups_to_features(x, batch);

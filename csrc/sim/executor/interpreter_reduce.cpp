@@ -147,14 +147,14 @@ at::Tensor windows(const at::Tensor& x,
                    const at::Tensor& value,
                    const WindowView& w,
                    const Shape& result) {
-  const at::Tensor padded =
-      carrier(pad(x, value, w.low, w.high, Shape(w.size.size(), 0)));
+  const at::Tensor from =
+      carrier(padded(x, value, w.low, w.high, Shape(w.size.size(), 0)));
   Shape size = w.size, stride;
   size.insert(size.end(), result.begin(), result.end());
   for (size_t d = 0; d < w.size.size(); ++d)
-    stride.push_back(padded.stride(int64_t(d)) * w.dilation[d]);
+    stride.push_back(from.stride(int64_t(d)) * w.dilation[d]);
   for (size_t d = 0; d < w.size.size(); ++d)
-    stride.push_back(padded.stride(int64_t(d)) * w.stride[d]);
+    stride.push_back(from.stride(int64_t(d)) * w.stride[d]);
   Shape merged = result;
   int64_t count = 1;
   for (int64_t s : w.size)
@@ -163,7 +163,7 @@ at::Tensor windows(const at::Tensor& x,
   // Nothing to look at where there is no window.
   if (std::find(result.begin(), result.end(), 0) != result.end())
     return make_empty(DType::Bool, merged).to(x.scalar_type());
-  return from_carrier(padded.as_strided(size, stride).reshape(merged),
+  return from_carrier(from.as_strided(size, stride).reshape(merged),
                       x.scalar_type());
 }
 

@@ -127,7 +127,7 @@ Tensors concatenate(const Evaluation& e) {
 }
 
 Tensors pad(const Evaluation& e) {
-  return {pad(e.in(0), e.in(1), e.ints("edge_padding_low"),
+  return {padded(e.in(0), e.in(1), e.ints("edge_padding_low"),
               e.ints("edge_padding_high"), e.ints("interior_padding"))};
 }
 
@@ -155,7 +155,7 @@ int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 }  // namespace
 
-at::Tensor pad(const at::Tensor& x,
+at::Tensor padded(const at::Tensor& x,
                const at::Tensor& value,
                const Shape& low,
                const Shape& high,
