@@ -45,13 +45,14 @@ class Key {
 
 // One result of a call.
 struct Output {
-  enum class Kind : uint8_t { New, Written, None } kind;
+  enum class Kind : uint8_t { New, Written, None, Number } kind;
   int argument = -1;  // Written: index among the call's tensors
   c10::ScalarType dtype;
   bool contiguous = true;
   bool resized = false;  // Written: `out` gets these sizes first
   size_t bytes = 0;
   c10::SmallVector<int64_t, 5> sizes, strides;
+  int64_t number = 0;
 };
 
 struct Entry {

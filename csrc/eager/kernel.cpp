@@ -82,6 +82,9 @@ void push_returns(const OpInfo& info,
         list.push_back(std::move(fresh[next++]));
       }
       results[r] = std::move(list);
+    } else if (info.handle.schema().returns()[r].type()->kind() !=
+               c10::TypeKind::TensorType) {
+      results[r] = entry.outputs[r].number;
     } else {
       results[r] = std::move(fresh[next++]);
     }
@@ -105,6 +108,8 @@ void launch(OpInfo& info,
         break;
       case Output::Kind::None:
         fresh.emplace_back();
+        break;
+      case Output::Kind::Number:
         break;
       case Output::Kind::Written:
         if (output.resized) {

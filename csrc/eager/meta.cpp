@@ -54,15 +54,15 @@ c10::IValue convert(const c10::IValue& value, TensorMap& seen) {
   return value;
 }
 
-void flatten(const c10::IValue& value, std::vector<at::Tensor>& tensors) {
-  if (value.isTensor()) {
-    tensors.push_back(value.toTensor());
-  } else if (value.isNone()) {
-    tensors.emplace_back();
+void flatten(const c10::IValue& value, std::vector<c10::IValue>& leaves) {
+  if (value.isNone()) {
+    leaves.emplace_back(at::Tensor());
   } else if (value.isList()) {
     for (const c10::IValue& element : value.toListRef()) {
-      flatten(element, tensors);
+      flatten(element, leaves);
     }
+  } else {
+    leaves.push_back(value);
   }
 }
 
@@ -100,8 +100,12 @@ Inference infer(const OpInfo& info, const torch::jit::Stack& stack) {
   for (const c10::IValue& result : meta) {
     flatten(result, inference.returns);
   }
+  std::vector<c10::IValue> leaves;
   for (const c10::IValue& value : written) {
-    flatten(value, inference.written);
+    flatten(value, leaves);
+  }
+  for (const c10::IValue& leaf : leaves) {
+    inference.written.push_back(leaf.toTensor());
   }
   return inference;
 }

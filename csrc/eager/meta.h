@@ -12,8 +12,8 @@
 namespace neuronx::eager {
 
 struct Inference {
-  // Flattened returns (lists expanded); undefined where None.
-  std::vector<at::Tensor> returns;
+  // Flattened returns (lists expanded): tensors, undefined for None, or ints.
+  std::vector<c10::IValue> returns;
   // The written arguments after the call, in order of appearance.
   std::vector<at::Tensor> written;
 };

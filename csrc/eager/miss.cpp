@@ -248,8 +248,18 @@ class CallBuilder {
       }
       return;
     }
-    for (const at::Tensor& meta : inference_.returns) {
+    for (const c10::IValue& value : inference_.returns) {
       Output output;
+      if (value.isInt()) {
+        output.kind = Output::Kind::Number;
+        output.number = value.toInt();
+        entry.outputs.push_back(std::move(output));
+        continue;
+      }
+      if (!value.isTensor()) {
+        throw Refused("it returns a number that depends on the data");
+      }
+      const at::Tensor& meta = value.toTensor();
       if (!meta.defined()) {
         output.kind = Output::Kind::None;
         entry.outputs.push_back(std::move(output));
@@ -271,6 +281,7 @@ class CallBuilder {
   bool anything_to_run(const Entry& entry) const {
     for (const Output& output : entry.outputs) {
       if (output.kind != Output::Kind::None &&
+          output.kind != Output::Kind::Number &&
           numel(Shape(output.sizes.begin(), output.sizes.end())) > 0) {
         return true;
       }
@@ -293,7 +304,9 @@ class CallBuilder {
   std::vector<Value> lower(Entry& entry) {
     std::vector<TensorType> types;
     for (const Output& output : entry.outputs) {
-      types.push_back(result_type(output));
+      if (output.kind != Output::Kind::Number) {
+        types.push_back(result_type(output));
+      }
     }
     if (info_.draw != nullptr) {
       return lower_random(entry, types);
@@ -301,7 +314,7 @@ class CallBuilder {
     if (info_.functional.empty()) {
       throw Refused("it has no functional overload");
     }
-    if (info_.random) {
+    if (info_.random && !lowering::has_lowering(info_.functional)) {
       throw Refused("its random numbers have no device program");
     }
     std::string reason = "it has no lowering and no decomposition";
@@ -356,8 +369,12 @@ class CallBuilder {
     std::vector<Value> program_results;
     std::vector<int32_t> aliases;
     int16_t fresh = 0;
-    for (size_t k = 0; k < entry.outputs.size(); ++k) {
-      const Output& output = entry.outputs[k];
+    size_t k = 0;
+    for (const Output& output : entry.outputs) {
+      if (output.kind == Output::Kind::Number) {
+        continue;
+      }
+      const Value value = results[k++];
       const int16_t this_fresh = fresh;
       if (output.kind != Output::Kind::Written) {
         ++fresh;
@@ -366,7 +383,7 @@ class CallBuilder {
       if (output.kind == Output::Kind::None || numel(size) == 0) {
         continue;
       }
-      store(entry, output, results[k], this_fresh, program_results, aliases);
+      store(entry, output, value, this_fresh, program_results, aliases);
     }
     // Parameters that arise while storing come last; scalars follow them, so
     // the program's order is: tensors, extents to update, scalars, seed.

@@ -33,14 +33,14 @@ Value Builder::parameter(TensorType type) {
   return v;
 }
 
-const TensorType& Builder::type(Value v) const {
+TensorType Builder::type(Value v) const {
   if (v.id < 0 || size_t(v.id) >= program_.types.size())
     throw std::invalid_argument(
         fmt::format("value {} is not part of program {}", v.id, program_.name));
   return program_.types[v.id];
 }
 
-const Shape& Builder::shape(Value v) const {
+Shape Builder::shape(Value v) const {
   return type(v).shape;
 }
 DType Builder::dtype(Value v) const {

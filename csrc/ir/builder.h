@@ -56,8 +56,9 @@ class Builder {
   explicit Builder(std::string name = "main");
 
   Value parameter(TensorType type);
-  const TensorType& type(Value v) const;
-  const Shape& shape(Value v) const;
+  // By value: a reference would not survive the next operation.
+  TensorType type(Value v) const;
+  Shape shape(Value v) const;
   DType dtype(Value v) const;
   int64_t rank(Value v) const;
   // Sets the results; `aliases` as in Program, empty for none.

@@ -94,13 +94,22 @@ Values backward(Op& op) {
   const Value grad_s =
       b.mul(p, b.sub(grad_p, spread(b, delta, shape, {3})));
   const Value scaled = b.mul(grad_s, fill_like(b, grad_s, factor));
-  Values results{batched(b, scaled, k, false),
-                 batched(b, swap_last(b, scaled), q, false), grad_v,
-                 Value{}};
-  if (op.result(3).shape != Shape{0}) {
-    throw Unsupported("the gradient of the attention bias");
+  Value grad_bias;
+  if (op.has(4)) {
+    // Summed over what the bias was broadcast along.
+    const Shape bias = b.shape(op.in(4));
+    Shape dims, kept;
+    for (int64_t d = 0; d < 4; ++d) {
+      const int64_t own = d + static_cast<int64_t>(bias.size()) - 4;
+      if (own < 0 || (bias[own] == 1 && shape[d] != 1)) {
+        dims.push_back(d);
+      }
+    }
+    grad_bias = dims.empty() ? grad_s : b.reduce(grad_s, Reduce::Add, dims);
+    grad_bias = b.reshape(grad_bias, bias);
   }
-  return results;
+  return {batched(b, scaled, k, false),
+          batched(b, swap_last(b, scaled), q, false), grad_v, grad_bias};
 }
 
 const bool registered = [] {

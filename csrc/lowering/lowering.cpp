@@ -264,6 +264,15 @@ std::optional<Values> call(ir::Builder& builder,
   if (it == table().end()) {
     return std::nullopt;
   }
+  if (name.starts_with("neuronx::")) {
+    // No operator of ATen's: expanded in place.
+    Op op(builder, name, operands, arguments, results);
+    Values values = it->second(op);
+    for (size_t k = 0; k < results.size(); ++k) {
+      values[k] = builder.convert(values[k], results[k].dtype);
+    }
+    return values;
+  }
   ir::Builder body{std::string(name)};
   Values parameters;
   for (Value operand : operands) {
