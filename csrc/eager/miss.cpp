@@ -63,12 +63,14 @@ class CallBuilder {
               const Call& call,
               const torch::jit::Stack& stack,
               const Inference& inference,
-              bool general)
+              bool general,
+              bool logical_results = false)
       : info_(info),
         call_(call),
         stack_(stack),
         inference_(inference),
         general_(general),
+        logical_results_(logical_results),
         builder_(info.name) {}
 
   Built build() {
@@ -267,7 +269,7 @@ class CallBuilder {
       }
       output.kind = Output::Kind::New;
       output.dtype = meta.scalar_type();
-      output.contiguous = meta.is_contiguous();
+      output.contiguous = logical_results_ || meta.is_contiguous();
       output.sizes.assign(meta.sizes().begin(), meta.sizes().end());
       output.strides.assign(meta.strides().begin(), meta.strides().end());
       const auto size = to_shape(meta.sizes());
@@ -466,6 +468,8 @@ class CallBuilder {
   const torch::jit::Stack& stack_;
   const Inference& inference_;
   const bool general_;
+  // Results row-major whatever layout PyTorch would give them.
+  const bool logical_results_;
   ir::Builder builder_;
 
   int16_t next_tensor_ = 0;
@@ -485,6 +489,20 @@ class CallBuilder {
 
 };
 
+// x[indices] has a known size as long as no index is a mask.
+bool is_data_dependent(const OpInfo& info, const Call& call) {
+  if (!info.data_dependent || info.functional != "aten::index.Tensor") {
+    return info.data_dependent;
+  }
+  for (size_t i = 1; i < call.tensors.size(); ++i) {
+    const auto dtype = c10::typeMetaToScalarType(call.tensors[i]->dtype());
+    if (dtype == at::kBool || dtype == at::kByte) {
+      return true;
+    }
+  }
+  return false;
+}
+
 }  // namespace
 
 ir::Program trace(OpInfo& info, const torch::jit::Stack& stack) {
@@ -493,7 +511,7 @@ ir::Program trace(OpInfo& info, const torch::jit::Stack& stack) {
   const Inference inference = infer(info, stack);
   try {
     auto built =
-        CallBuilder(info, scope.call, stack, inference, false).build();
+        CallBuilder(info, scope.call, stack, inference, false, true).build();
     TORCH_CHECK(built.program, "[", info.name,
                 "] has no program: all results are empty");
     return std::move(*built.program);
@@ -528,7 +546,7 @@ const Entry& build_entry(OpInfo& info,
   };
   if (call.host_only) {
     refuse("float64, complex and unsigned types compute on the host");
-  } else if (info.data_dependent) {
+  } else if (is_data_dependent(info, call)) {
     refuse("the size of its result depends on the data");
   } else {
     try {

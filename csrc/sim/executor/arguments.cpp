@@ -219,7 +219,7 @@ c10::IValue Arguments::number_tensor(
   };
   const bool number_is_wide =
       number.dtype == DType::Float64 || number.dtype == DType::Int64;
-  if (number.wrapped && number_is_wide && number.operand < 0 &&
+  if (number.wrapped && number_is_wide &&
       !operands.empty() &&
       std::all_of(operands.begin(), operands.end(), is_float)) {
     number.dtype = DType::Float32;

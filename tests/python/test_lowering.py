@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Each lowering's StableHLO, run by XLA, gives what PyTorch gives on the CPU; so does
+the same call on the device."""
+
+import pytest
+import torch
+import xla
+from cases import all_cases
+from torch.utils._pytree import tree_leaves, tree_map
+
+import torch_neuronx
+
+CASES = all_cases()
+IDS = [f"{op.name()}-{i}" for i, (op, _, _) in enumerate(CASES)]
+
+
+def to_device(tree):
+    return tree_map(
+        lambda x: x.to("neuron") if isinstance(x, torch.Tensor) else x, tree
+    )
+
+
+def defined(tree):
+    return [x for x in tree_leaves(tree) if isinstance(x, torch.Tensor)]
+
+
+def assert_same(actual, expected):
+    assert len(actual) == len(expected)
+    for a, e in zip(actual, expected, strict=True):
+        assert a.dtype == e.dtype and a.shape == e.shape
+        torch.testing.assert_close(a, e, rtol=2e-5, atol=2e-5, equal_nan=True)
+
+
+@pytest.mark.parametrize("op,args,kwargs", CASES, ids=IDS)
+def test_hardware_program_equals_cpu(op, args, kwargs):
+    expected = defined(op(*args, **kwargs))
+    program = torch_neuronx.program(op, *to_device(args), **to_device(kwargs))
+    inputs = [x for x in defined((args, kwargs)) if x.numel()]
+    used = inputs[len(inputs) - len(program.inputs) :]
+    actual = xla.run(program.stablehlo, used)
+    assert_same([a.reshape(e.shape) for a, e in zip(actual, expected)], expected)
+
+
+@pytest.mark.parametrize("op,args,kwargs", CASES, ids=IDS)
+def test_device_equals_cpu(op, args, kwargs, no_fallback):
+    expected = defined(op(*args, **kwargs))
+    actual = defined(op(*to_device(args), **to_device(kwargs)))
+    assert all(x.device.type == "neuron" for x in actual)
+    assert_same([x.cpu() for x in actual], expected)
