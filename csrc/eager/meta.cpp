@@ -9,50 +9,57 @@
 namespace neuronx::eager {
 namespace {
 
-using TensorMap = std::unordered_map<const c10::TensorImpl*, at::Tensor>;
+// Arguments on another device, with the same sizes, strides and aliases.
+struct Conversion {
+  c10::DeviceType device;
+  std::unordered_map<const c10::TensorImpl*, at::Tensor> seen;
 
-at::Tensor to_meta(const at::Tensor& tensor, TensorMap& seen) {
-  // 0-dim CPU tensors take part as numbers on every device.
-  if (!tensor.defined() || tensor.is_cpu()) {
-    return tensor;
+  at::Tensor tensor(const at::Tensor& original) {
+    // 0-dim CPU tensors take part as numbers on every device.
+    if (!original.defined() || original.is_cpu()) {
+      return original;
+    }
+    auto& converted = seen[original.unsafeGetTensorImpl()];
+    if (!converted.defined()) {
+      converted = at::empty_strided(
+          original.sizes(),
+          original.strides(),
+          at::TensorOptions().dtype(original.scalar_type()).device(device));
+      if (device == c10::DeviceType::CPU) {
+        converted.zero_();
+      }
+    }
+    return converted;
   }
-  auto& meta = seen[tensor.unsafeGetTensorImpl()];
-  if (!meta.defined()) {
-    meta = at::empty_strided(
-        tensor.sizes(),
-        tensor.strides(),
-        at::TensorOptions().dtype(tensor.scalar_type()).device(at::kMeta));
-  }
-  return meta;
-}
 
-c10::IValue convert(const c10::IValue& value, TensorMap& seen) {
-  if (value.isTensor()) {
-    return to_meta(value.toTensor(), seen);
-  }
-  if (value.isTensorList()) {
-    c10::List<at::Tensor> list;
-    for (const at::Tensor& tensor : value.toTensorList()) {
-      list.push_back(to_meta(tensor, seen));
+  c10::IValue value(const c10::IValue& original) {
+    if (original.isTensor()) {
+      return tensor(original.toTensor());
     }
-    return list;
-  }
-  if (value.isDevice()) {
-    return c10::Device(c10::DeviceType::Meta);
-  }
-  if (value.isGenerator()) {
-    return {};
-  }
-  if (value.isList() && !value.isIntList() && !value.isDoubleList() &&
-      !value.isBoolList()) {
-    c10::impl::GenericList list(value.toList().elementType());
-    for (const c10::IValue& element : value.toListRef()) {
-      list.push_back(convert(element, seen));
+    if (original.isTensorList()) {
+      c10::List<at::Tensor> list;
+      for (const at::Tensor& element : original.toTensorList()) {
+        list.push_back(tensor(element));
+      }
+      return list;
     }
-    return list;
+    if (original.isDevice()) {
+      return c10::Device(device);
+    }
+    if (original.isGenerator()) {
+      return {};
+    }
+    if (original.isList() && !original.isIntList() &&
+        !original.isDoubleList() && !original.isBoolList()) {
+      c10::impl::GenericList list(original.toList().elementType());
+      for (const c10::IValue& element : original.toListRef()) {
+        list.push_back(value(element));
+      }
+      return list;
+    }
+    return original;
   }
-  return value;
-}
+};
 
 void flatten(const c10::IValue& value, std::vector<c10::IValue>& leaves) {
   if (value.isNone()) {
@@ -67,25 +74,35 @@ void flatten(const c10::IValue& value, std::vector<c10::IValue>& leaves) {
 }
 
 torch::jit::Stack convert_all(const OpInfo& info,
-                              const torch::jit::Stack& stack) {
-  TensorMap seen;
-  torch::jit::Stack meta;
+                              const torch::jit::Stack& stack,
+                              c10::DeviceType device) {
+  Conversion conversion{device, {}};
+  torch::jit::Stack converted;
   const size_t count = info.arguments.size();
   for (size_t i = stack.size() - count; i < stack.size(); ++i) {
-    meta.push_back(convert(stack[i], seen));
+    converted.push_back(conversion.value(stack[i]));
   }
-  return meta;
+  return converted;
+}
+
+// Python's meta functions word some errors in their own way. The CPU's kernel
+// checks the same arguments first, so it raises what users know; when it does
+// not, the caller's error stands.
+void raise_as_cpu(const OpInfo& info, const torch::jit::Stack& stack) {
+  auto arguments = convert_all(info, stack, c10::DeviceType::CPU);
+  at::AutoDispatchBelowAutograd guard;
+  info.handle.callBoxed(&arguments);
 }
 
 }  // namespace
 
 torch::jit::Stack meta_arguments(const OpInfo& info,
                                  const torch::jit::Stack& stack) {
-  return convert_all(info, stack);
+  return convert_all(info, stack, c10::DeviceType::Meta);
 }
 
 Inference infer(const OpInfo& info, const torch::jit::Stack& stack) {
-  auto meta = convert_all(info, stack);
+  auto meta = convert_all(info, stack, c10::DeviceType::Meta);
   Inference inference;
   std::vector<c10::IValue> written;
   for (size_t i = 0; i < meta.size(); ++i) {
@@ -93,9 +110,14 @@ Inference infer(const OpInfo& info, const torch::jit::Stack& stack) {
       written.push_back(meta[i]);
     }
   }
-  {
+  try {
     at::AutoDispatchBelowAutograd guard;
     info.handle.callBoxed(&meta);
+  } catch (const c10::NotImplementedError&) {
+    throw;
+  } catch (...) {
+    raise_as_cpu(info, stack);
+    throw;
   }
   for (const c10::IValue& result : meta) {
     flatten(result, inference.returns);

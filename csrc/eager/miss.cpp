@@ -489,6 +489,12 @@ class CallBuilder {
 
 };
 
+// The only operators whose scalars decide the result's size.
+bool shape_from_scalars(const OpInfo& info) {
+  return info.functional.starts_with("aten::arange") ||
+         info.functional.starts_with("aten::range");
+}
+
 // x[indices] has a known size as long as no index is a mask.
 bool is_data_dependent(const OpInfo& info, const Call& call) {
   if (!info.data_dependent || info.functional != "aten::index.Tensor") {
@@ -528,7 +534,7 @@ const Entry& build_entry(OpInfo& info,
   std::unique_ptr<Entry> entry;
   bool general = false;
   Key general_form;
-  if (!call.scalars.empty()) {
+  if (!call.scalars.empty() && !shape_from_scalars(info)) {
     general_key(call, general_form);
     general = info.constant_variants(general_form.hash()) >= kConstantVariants;
   }

@@ -4,10 +4,13 @@ for a part of PyTorch to be imported."""
 
 from types import ModuleType
 
+import torch
+
 from ._import_hooks import after_import
 
 
 def install() -> None:
+    _print_from_the_host()
     # Compiled activation checkpointing with dropout keeps generator states in
     # graphs; the registry imports functorch.
     after_import("torch._functorch._aot_autograd.utils", _register_graphsafe_rng)
@@ -15,3 +18,18 @@ def install() -> None:
 
 def _register_graphsafe_rng(utils: ModuleType) -> None:
     utils.register_graphsafe_rng_device_type("neuron")
+
+
+def _print_from_the_host() -> None:
+    """``print(tensor)`` formats a copy on the CPU: the stock code runs a dozen
+    operators in float64 on the tensor's own device (torch 2.13 and 2.14)."""
+    from torch import _tensor_str
+
+    format_data = _tensor_str._tensor_str
+
+    def _tensor_str_from_host(self: torch.Tensor, indent: int) -> str:
+        if self.device.type == "neuron":
+            self = self.detach().cpu()
+        return format_data(self, indent)
+
+    _tensor_str._tensor_str = _tensor_str_from_host
