@@ -71,7 +71,7 @@ Value exchange_features(Builder& b, Value w, int64_t groups) {
 // transposed convolution: dilated input, flipped kernel. `size`: the result's
 // spatial sizes.
 Value backward_input(Builder& b, Value grad, Value weight, const Geometry& g,
-                     const Shape& size, DType dtype) {
+                     Shape size, DType dtype) {
   const int64_t rank = b.rank(weight);
   auto dims = layout(rank);
   dims.groups = g.groups;
@@ -101,7 +101,7 @@ Value forward(Builder& b, Value x, Value weight, const Geometry& g,
 // The gradient of an ordinary convolution by its kernel: the input convolved
 // with the output's gradient, batch and feature exchanged.
 Value backward_weight(Builder& b, Value grad, Value x, const Geometry& g,
-                      const Shape& weight, DType dtype) {
+                      Shape weight, DType dtype) {
   const int64_t rank = b.rank(x);
   auto dims = layout(rank);
   std::swap(dims.input[0], dims.input[1]);    // batch = channels of x

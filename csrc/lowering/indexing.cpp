@@ -132,7 +132,7 @@ struct Indexed {
   bool adjacent = true;
 };
 
-Indexed analyse(Op& op, const Values& indices, const Shape& shape) {
+Indexed analyse(Op& op, const Values& indices, Shape shape) {
   auto& b = op.b;
   Indexed result;
   for (size_t d = 0; d < indices.size(); ++d) {
@@ -213,14 +213,6 @@ Values index(Op& op) {
   }
   const Value taken = b.gather(front, indexed.positions, dims);
   return {b.transpose(taken, result_order(indexed))};
-}
-
-Shape inverse(const Shape& permutation) {
-  Shape result(permutation.size());
-  for (size_t i = 0; i < permutation.size(); ++i) {
-    result[permutation[i]] = static_cast<int64_t>(i);
-  }
-  return result;
 }
 
 Values index_put(Op& op) {

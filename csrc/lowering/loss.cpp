@@ -86,19 +86,6 @@ Values nll_backward(Op& op) {
                     shape)};
 }
 
-Value reduced(Op& op, Value x, int64_t reduction) {
-  auto& b = op.b;
-  if (reduction == kNone) {
-    return x;
-  }
-  const auto dims = wrap_dims({}, b.rank(x));
-  const Value total = b.reduce(x, Reduce::Add, dims);
-  return reduction == kMean
-             ? b.div(total, fill_like(b, total, static_cast<double>(
-                                                    b.type(x).numel())))
-             : total;
-}
-
 const bool registered = [] {
   lower("aten::nll_loss_forward", &nll_forward);
   lower("aten::nll_loss_backward", &nll_backward);
@@ -107,7 +94,7 @@ const bool registered = [] {
     const auto [a, c] =
         broadcast_pair(op.b, op.in(0, dtype), op.in(1, dtype));
     const Value d = op.b.sub(a, c);
-    return {reduced(op, op.b.mul(d, d), op.has(2) ? op.integer(2) : kMean)};
+    return {reduce_loss(op.b, op.b.mul(d, d), op.has(2) ? op.integer(2) : kMean)};
   });
   lower("aten::mse_loss_backward", [](Op& op) -> Values {
     // grad, self, target, reduction

@@ -14,13 +14,7 @@ struct Moments {
   Value mean, variance;  // without the reduced dimensions
 };
 
-Value average(Builder& b, Value x, const Shape& dims) {
-  const Value total = b.reduce(x, Reduce::Add, dims);
-  return b.div(total, fill_like(b, total, static_cast<double>(
-                                              count(b.shape(x), dims))));
-}
-
-Moments moments(Builder& b, Value x, const Shape& dims) {
+Moments moments(Builder& b, Value x, Shape dims) {
   const Value mean = average(b, x, dims);
   const Value centred = b.sub(x, spread(b, mean, b.shape(x), dims));
   return {mean, average(b, b.mul(centred, centred), dims)};
@@ -36,16 +30,6 @@ Shape trailing(int64_t rank, int64_t n) {
     dims.push_back(d);
   }
   return dims;
-}
-
-Shape complement(int64_t rank, const Shape& dims) {
-  Shape rest;
-  for (int64_t d = 0; d < rank; ++d) {
-    if (std::find(dims.begin(), dims.end(), d) == dims.end()) {
-      rest.push_back(d);
-    }
-  }
-  return rest;
 }
 
 Values layer_norm(Op& op) {
@@ -104,7 +88,7 @@ Values layer_norm_backward(Op& op) {
 }
 
 // Per-channel values over x's shape.
-Value channels(Builder& b, Value v, const Shape& shape) {
+Value channels(Builder& b, Value v, Shape shape) {
   return b.broadcast_in_dim(v, shape, {1});
 }
 

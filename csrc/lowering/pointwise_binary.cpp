@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Arithmetic on two operands, tensors or numbers.
 #include <cmath>
 
 #include "lowering/math.h"
@@ -6,116 +7,146 @@
 namespace neuronx::lowering {
 namespace {
 
+using ir::Builder;
 using ir::Compare;
+using Binary = Value (*)(Builder&, Value, Value);
 
-// Operands 0 and 1 in one dtype and shape.
+// Arguments 0 and 1 in one dtype and shape.
 std::pair<Value, Value> operands(Op& op, DType dtype) {
-  const Value a = op.in(0, dtype);
-  const Value c = op.in(1, dtype);
-  return broadcast_pair(op.b, a, c);
+  const Value a = op.scalar(0, dtype);
+  return broadcast_pair(op.b, a, op.scalar(1, dtype));
 }
 
 DType arithmetic(Op& op) { return opmath(op.promoted({0, 1})); }
 
-// other * alpha, alpha at argument 2.
+void lower_each(std::initializer_list<const char*> names, Lowering f) {
+  for (const char* name : names) {
+    lower(std::string("aten::") + name, f);
+  }
+}
+
+// In the promoted dtype.
+void lower_binary(std::initializer_list<const char*> names, Binary f) {
+  lower_each(names, [f](Op& op) -> Values {
+    const auto [a, c] = operands(op, arithmetic(op));
+    return {f(op.b, a, c)};
+  });
+}
+
+// In floating point whatever the operands' dtypes.
+void lower_float(std::initializer_list<const char*> names, Binary f) {
+  lower_each(names, [f](Op& op) -> Values {
+    const auto [a, c] = operands(op, float_math(op.promoted({0, 1})));
+    return {f(op.b, a, c)};
+  });
+}
+
+// Argument i times alpha, which is argument 2.
 Value scaled(Op& op, int i, DType dtype) {
-  const Value x = op.in(i, dtype);
-  if (std::holds_alternative<int64_t>(op.argument(2)) && op.integer(2) == 1) {
+  const Value x = op.scalar(i, dtype);
+  if (!op.has(2) || (std::holds_alternative<int64_t>(op.argument(2)) &&
+                     op.integer(2) == 1)) {
     return x;
   }
   const auto [a, alpha] = broadcast_pair(op.b, x, op.scalar(2, dtype));
-  return op.b.mul(a, alpha);
+  return dtype == DType::Bool ? op.b.logical_and(a, alpha)
+                              : op.b.mul(a, alpha);
 }
 
-Value add_or_sub(Op& op, bool add) {
+Values add(Op& op) {
   const DType dtype = arithmetic(op);
-  const auto [a, c] =
-      broadcast_pair(op.b, op.in(0, dtype), scaled(op, 1, dtype));
-  if (dtype == DType::Bool) {
-    return op.b.logical_or(a, c);
-  }
-  return add ? op.b.add(a, c) : op.b.sub(a, c);
+  const Value first = op.scalar(0, dtype);
+  const auto [a, c] = broadcast_pair(op.b, first, scaled(op, 1, dtype));
+  return {dtype == DType::Bool ? op.b.logical_or(a, c) : op.b.add(a, c)};
 }
 
-Value floor_divide(ir::Builder& b, Value a, Value c) {
-  if (!is_integral(b.dtype(a))) {
-    return b.unary("floor", b.div(a, c));
-  }
+Values sub(Op& op) {
+  const DType dtype = arithmetic(op);
+  const Value first = op.scalar(0, dtype);
+  const auto [a, c] = broadcast_pair(op.b, first, scaled(op, 1, dtype));
+  return {op.b.sub(a, c)};
+}
+
+Values rsub(Op& op) {
+  const DType dtype = arithmetic(op);
+  const Value first = scaled(op, 0, dtype);
+  const auto [a, c] = broadcast_pair(op.b, first, op.scalar(1, dtype));
+  return {op.b.sub(c, a)};
+}
+
+Value mul(Builder& b, Value a, Value c) {
+  return b.dtype(a) == DType::Bool ? b.logical_and(a, c) : b.mul(a, c);
+}
+
+// `r` is not zero and of the other sign than the divisor.
+Value signs_differ(Builder& b, Value r, Value divisor) {
+  const Value low = compare(b, Compare::LT, r, 0);
+  const Value differ =
+      b.compare(Compare::NE, low, compare(b, Compare::LT, divisor, 0));
+  return b.logical_and(compare(b, Compare::NE, r, 0), differ);
+}
+
+Value floor_divide_integers(Builder& b, Value a, Value c) {
   const Value q = b.div(a, c);
   if (is_unsigned(b.dtype(a))) {
     return q;
   }
-  const Value zero = fill_like(b, a, 0);
-  const Value r = b.binary("remainder", a, c);
-  const Value signs_differ =
-      b.compare(Compare::NE, b.compare(Compare::LT, r, zero),
-                b.compare(Compare::LT, c, zero));
-  const Value adjust = b.logical_and(b.compare(Compare::NE, r, zero),
-                                     signs_differ);
+  const Value adjust = signs_differ(b, b.binary("remainder", a, c), c);
   return b.sub(q, b.convert(adjust, b.dtype(a)));
 }
 
 // c10::div_floor_floating: exact where the quotient is near an integer.
-Value floor_divide_float(ir::Builder& b, Value a, Value c) {
-  const Value zero = fill_like(b, a, 0);
+Value floor_divide_floats(Builder& b, Value a, Value c) {
+  const Value zero = fill_like(b, a, 0), one = fill_like(b, a, 1);
   const Value mod = b.binary("remainder", a, c);
   Value div = b.div(b.sub(a, mod), c);
-  const Value adjust = b.logical_and(
-      b.compare(Compare::NE, mod, zero),
-      b.compare(Compare::NE, b.compare(Compare::LT, c, zero),
-                b.compare(Compare::LT, mod, zero)));
-  div = b.select(adjust, b.sub(div, fill_like(b, a, 1)), div);
+  div = b.select(signs_differ(b, mod, c), b.sub(div, one), div);
   const Value low = b.unary("floor", div);
-  const Value rounded = b.select(
-      b.compare(Compare::GT, b.sub(div, low), fill_like(b, a, 0.5)),
-      b.add(low, fill_like(b, a, 1)), low);
-  const Value nonzero =
-      b.select(b.compare(Compare::NE, div, zero), rounded,
-               b.mul(b.div(a, c), zero));
-  return b.select(b.compare(Compare::EQ, c, zero), b.div(a, c), nonzero);
+  const Value up = compare(b, Compare::GT, b.sub(div, low), 0.5);
+  const Value rounded = b.select(up, b.add(low, one), low);
+  const Value quotient = b.div(a, c);
+  const Value nonzero = b.select(compare(b, Compare::NE, div, 0), rounded,
+                                 b.mul(quotient, zero));
+  return b.select(compare(b, Compare::EQ, c, 0), quotient, nonzero);
 }
 
-Value truncate(ir::Builder& b, Value x) {
-  return b.select(b.compare(Compare::LT, x, fill_like(b, x, 0)),
-                  b.unary("ceil", x), b.unary("floor", x));
+Value floor_divide(Builder& b, Value a, Value c) {
+  return is_integral(b.dtype(a)) ? floor_divide_integers(b, a, c)
+                                 : floor_divide_floats(b, a, c);
 }
 
-Value divide(Op& op, const std::string& mode) {
+Values divide(Op& op, const std::string& mode) {
   const DType promoted = op.promoted({0, 1});
   if (mode.empty()) {
     const auto [a, c] = operands(op, float_math(promoted));
-    return op.b.div(a, c);
+    return {op.b.div(a, c)};
   }
-  auto [a, c] = operands(op, opmath(promoted));
   if (promoted == DType::Bool) {
     throw Unsupported("integer division of bool");
   }
-  if (mode == "trunc") {
-    const Value q = op.b.div(a, c);
-    return is_integral(promoted) ? q : truncate(op.b, q);
+  const auto [a, c] = operands(op, opmath(promoted));
+  if (mode == "floor") {
+    return {floor_divide(op.b, a, c)};
   }
-  return is_integral(promoted) ? floor_divide(op.b, a, c)
-                               : floor_divide_float(op.b, a, c);
+  Value q = op.b.div(a, c);
+  if (!is_integral(promoted)) {
+    // ATen truncates the quotient rounded to the operands' dtype.
+    q = truncate(op.b, op.b.convert(q, promoted));
+  }
+  return {q};
 }
 
-Value remainder(Op& op) {
-  const auto [a, c] = operands(op, arithmetic(op));
-  auto& b = op.b;
+// The result has the divisor's sign.
+Value remainder(Builder& b, Value a, Value c) {
   const Value r = b.binary("remainder", a, c);
   if (is_unsigned(b.dtype(a))) {
     return r;
   }
-  const Value zero = fill_like(b, a, 0);
-  const Value adjust = b.logical_and(
-      b.compare(Compare::NE, r, zero),
-      b.compare(Compare::NE, b.compare(Compare::LT, r, zero),
-                b.compare(Compare::LT, c, zero)));
-  return b.select(adjust, b.add(r, c), r);
+  return b.select(signs_differ(b, r, c), b.add(r, c), r);
 }
 
-Value integer_power(ir::Builder& b, Value x, int64_t exponent) {
-  Value result;
-  Value square = x;
+Value whole_power(Builder& b, Value x, int64_t exponent) {
+  Value result, square = x;
   for (int64_t e = exponent; e > 0; e >>= 1) {
     if (e & 1) {
       result = result ? b.mul(result, square) : square;
@@ -132,9 +163,15 @@ Values power_of_scalar(Op& op) {
   const DType dtype = opmath(op.result().dtype);
   const Value x = op.in(0, dtype);
   const double e = op.number(1);
-  if (e == std::floor(e) && std::abs(e) <= 64 &&
-      (e >= 0 || is_floating_point(dtype))) {
-    const Value p = integer_power(b, x, static_cast<int64_t>(std::abs(e)));
+  const bool whole = e == std::floor(e) && std::abs(e) < 0x1p62;
+  if (whole && is_integral(dtype)) {
+    if (e < 0) {
+      throw Unsupported("integers to a negative power");
+    }
+    return {whole_power(b, x, op.integer(1))};
+  }
+  if (whole && std::abs(e) <= 64) {
+    const Value p = whole_power(b, x, static_cast<int64_t>(std::abs(e)));
     return {e < 0 ? b.div(fill_like(b, p, 1), p) : p};
   }
   if (e == 0.5) {
@@ -146,243 +183,140 @@ Values power_of_scalar(Op& op) {
   return {b.binary("power", x, fill_like(b, x, e))};
 }
 
-Values power(Op& op, DType dtype) {
-  auto& b = op.b;
-  const auto [x, e] = operands(op, opmath(dtype));
-  return {b.binary("power", x, e)};
+Value hypotenuse(Builder& b, Value a, Value c) {
+  const Value x = b.unary("abs", a), y = b.unary("abs", c);
+  const Value large = b.max(x, y), ratio = b.div(b.min(x, y), large);
+  const Value one = fill_like(b, x, 1);
+  const Value h = b.mul(large, b.sqrt(b.add(one, b.mul(ratio, ratio))));
+  const Value plain = b.logical_or(compare(b, Compare::EQ, large, 0),
+                                   b.chlo("is_inf", large));
+  return b.select(plain, large, h);
 }
 
-// NaN in either operand wins, as in ATen.
-void lower_compare(std::string_view name, Compare direction) {
-  lower(name, [direction](Op& op) -> Values {
-    const auto [a, c] = operands(op, op.promoted({0, 1}));
-    return {op.b.compare(direction, a, c)};
-  });
+Value copy_sign(Builder& b, Value a, Value c) {
+  const Value bits = b.bitcast(b.convert(c, DType::Float32), DType::Int32);
+  const Value size = b.unary("abs", a);
+  return b.select(compare(b, Compare::LT, bits, 0), b.neg(size), size);
 }
 
-Value truth(ir::Builder& b, Value x) {
-  return b.dtype(x) == DType::Bool
-             ? x
-             : b.compare(Compare::NE, x, fill_like(b, x, 0));
+// log(base^a + base^c)
+Value log_add(Builder& b, Value a, Value c, double base) {
+  const Value scale = fill_like(b, a, std::log(base));
+  const Value gap = b.unary("abs", b.sub(a, c));
+  const Value tail = b.div(
+      b.unary("log_plus_one", b.exp(b.neg(b.mul(gap, scale)))), scale);
+  const Value same_infinity =
+      b.logical_and(b.chlo("is_inf", a), b.compare(Compare::EQ, a, c));
+  return b.select(same_infinity, a, b.add(b.max(a, c), tail));
 }
 
-// Number overloads have their number where the tensor would be.
-Value number_operand(Op& op, int i, DType dtype) {
-  return std::holds_alternative<ir::NumberTensor>(op.argument(i))
-             ? op.in(i, dtype)
-             : op.scalar(i, dtype);
+// x * log, 0 where x is 0, NaN where y is.
+Value times_log(Builder& b, Value x, Value y, const char* log) {
+  const Value product = b.mul(x, b.unary(log, y));
+  const Value kept = b.select(compare(b, Compare::EQ, x, 0),
+                              fill_like(b, x, 0), product);
+  return b.select(is_nan(b, y), y, kept);
 }
 
-void lower_scalar_compare(std::string_view name, Compare direction) {
-  lower(name, [direction](Op& op) -> Values {
-    const DType dtype = op.promoted({0, 1});
-    const auto [a, c] =
-        broadcast_pair(op.b, op.in(0, dtype), number_operand(op, 1, dtype));
-    return {op.b.compare(direction, a, c)};
-  });
+// Euclid's algorithm on all elements until none is left.
+Value greatest_divisor(Builder& b, Value a, Value c) {
+  const Value x = is_unsigned(b.dtype(a)) ? a : b.unary("abs", a);
+  const Value y = is_unsigned(b.dtype(c)) ? c : b.unary("abs", c);
+  return b.while_loop(
+      {x, y},
+      [](Builder& r, const ir::Values& v) -> ir::Values {
+        return {r.reduce(compare(r, Compare::NE, v[1], 0), ir::Reduce::Or,
+                         range(0, r.rank(v[1])))};
+      },
+      [](Builder& r, const ir::Values& v) -> ir::Values {
+        const Value more = compare(r, Compare::NE, v[1], 0);
+        const Value divisor = r.select(more, v[1], fill_like(r, v[1], 1));
+        const Value rest = r.binary("remainder", v[0], divisor);
+        return {r.select(more, v[1], v[0]), r.select(more, rest, v[1])};
+      })[0];
 }
 
-Value clamp(ir::Builder& b, Value x, Value low, Value high) {
-  if (low) {
-    x = b.max(x, b.broadcast(low, b.shape(x)));
-  }
-  if (high) {
-    x = b.min(x, b.broadcast(high, b.shape(x)));
-  }
-  return x;
-}
-
-Values clamp_scalars(Op& op) {
-  const DType dtype = opmath(op.result().dtype);
-  return {clamp(op.b, op.in(0, dtype),
-                op.has(1) ? op.scalar(1, dtype) : Value{},
-                op.has(2) ? op.scalar(2, dtype) : Value{})};
-}
-
-Values clamp_tensors(Op& op) {
-  const DType dtype = opmath(op.result().dtype);
-  const Value x = op.b.broadcast(op.in(0, dtype), op.result().shape);
-  return {clamp(op.b, x, op.has(1) ? op.in(1, dtype) : Value{},
-                op.has(2) ? op.in(2, dtype) : Value{})};
+Value shift_right(Builder& b, Value a, Value c) {
+  return b.binary(is_unsigned(b.dtype(a)) ? "shift_right_logical"
+                                          : "shift_right_arithmetic",
+                  a, c);
 }
 
 const bool registered = [] {
-  lower("aten::add.Tensor",
-        [](Op& op) -> Values { return {add_or_sub(op, true)}; });
-  lower("aten::sub.Tensor",
-        [](Op& op) -> Values { return {add_or_sub(op, false)}; });
-  lower("aten::rsub.Tensor", [](Op& op) -> Values {
-    const DType dtype = arithmetic(op);
-    const auto [a, c] =
-        broadcast_pair(op.b, scaled(op, 0, dtype), op.in(1, dtype));
-    return {op.b.sub(c, a)};
+  lower_each({"add.Tensor", "add.Scalar"}, &add);
+  lower_each({"sub.Tensor", "sub.Scalar"}, &sub);
+  lower_each({"rsub.Tensor", "rsub.Scalar"}, &rsub);
+  lower_binary({"mul.Tensor", "mul.Scalar"}, &mul);
+  lower_each({"div.Tensor", "div.Scalar"},
+             [](Op& op) { return divide(op, ""); });
+  lower_each({"div.Tensor_mode", "div.Scalar_mode"}, [](Op& op) {
+    return divide(op, op.has(2) ? op.string(2) : "");
   });
-  lower("aten::rsub.Scalar", [](Op& op) -> Values {
-    const DType dtype = opmath(op.result().dtype);
-    const auto [a, c] = broadcast_pair(op.b, scaled(op, 0, dtype),
-                                       op.scalar(1, dtype));
-    return {op.b.sub(c, a)};
-  });
-  lower("aten::add.Scalar", [](Op& op) -> Values {
-    const DType dtype = opmath(op.result().dtype);
-    const auto [alpha, c] =
-        broadcast_pair(op.b, op.scalar(2, dtype), op.scalar(1, dtype));
-    const auto [a, s] =
-        broadcast_pair(op.b, op.in(0, dtype), op.b.mul(alpha, c));
-    return {op.b.add(a, s)};
-  });
-  lower("aten::sub.Scalar", [](Op& op) -> Values {
-    const DType dtype = opmath(op.result().dtype);
-    const auto [alpha, c] =
-        broadcast_pair(op.b, op.scalar(2, dtype), op.scalar(1, dtype));
-    const auto [a, s] =
-        broadcast_pair(op.b, op.in(0, dtype), op.b.mul(alpha, c));
-    return {op.b.sub(a, s)};
-  });
-  lower("aten::mul.Tensor", [](Op& op) -> Values {
-    const auto [a, c] = operands(op, arithmetic(op));
-    return {op.b.dtype(a) == DType::Bool ? op.b.logical_and(a, c)
-                                         : op.b.mul(a, c)};
-  });
-  lower("aten::mul.Scalar", [](Op& op) -> Values {
-    const DType dtype = opmath(op.result().dtype);
-    const auto [a, c] =
-        broadcast_pair(op.b, op.in(0, dtype), op.scalar(1, dtype));
-    return {op.b.mul(a, c)};
-  });
-  lower("aten::div.Tensor",
-        [](Op& op) -> Values { return {divide(op, "")}; });
-  lower("aten::div.Scalar", [](Op& op) -> Values {
-    const DType dtype = opmath(op.result().dtype);
-    const auto [a, c] =
-        broadcast_pair(op.b, op.in(0, dtype), op.scalar(1, dtype));
-    return {op.b.div(a, c)};
-  });
-  lower("aten::div.Tensor_mode", [](Op& op) -> Values {
-    return {divide(op, op.has(2) ? op.string(2) : "")};
-  });
-  lower("aten::floor_divide",
-        [](Op& op) -> Values { return {divide(op, "floor")}; });
-  lower("aten::remainder.Tensor",
-        [](Op& op) -> Values { return {remainder(op)}; });
-  lower("aten::fmod.Tensor", [](Op& op) -> Values {
-    const auto [a, c] = operands(op, arithmetic(op));
-    return {op.b.binary("remainder", a, c)};
-  });
+  lower_each({"floor_divide", "floor_divide.Scalar"},
+             [](Op& op) { return divide(op, "floor"); });
+  lower_binary(
+      {"remainder.Tensor", "remainder.Scalar", "remainder.Scalar_Tensor"},
+      &remainder);
+  lower_binary({"fmod.Tensor", "fmod.Scalar"},
+               [](Builder& b, Value a, Value c) {
+                 return b.binary("remainder", a, c);
+               });
   lower("aten::pow.Tensor_Scalar", &power_of_scalar);
-  lower("aten::pow.Tensor_Tensor",
-        [](Op& op) { return power(op, op.promoted({0, 1})); });
-  lower("aten::pow.Scalar", [](Op& op) -> Values {
-    const DType dtype = opmath(op.result().dtype);
-    const auto [x, e] =
-        broadcast_pair(op.b, op.scalar(0, dtype), op.in(1, dtype));
+  lower_each({"pow.Tensor_Tensor", "pow.Scalar"}, [](Op& op) -> Values {
+    const auto [x, e] = operands(op, opmath(op.result().dtype));
     return {op.b.binary("power", x, e)};
   });
-  lower("aten::atan2", [](Op& op) -> Values {
-    const auto [a, c] = operands(op, float_math(op.promoted({0, 1})));
-    return {op.b.binary("atan2", a, c)};
+  lower_float({"atan2"}, [](Builder& b, Value a, Value c) {
+    return b.binary("atan2", a, c);
   });
-  lower("aten::maximum", [](Op& op) -> Values {
+  lower_float({"hypot"}, &hypotenuse);
+  lower_float({"copysign.Tensor", "copysign.Scalar"}, &copy_sign);
+  lower_float({"logaddexp"}, [](Builder& b, Value a, Value c) {
+    return log_add(b, a, c, M_E);
+  });
+  lower_float({"logaddexp2"}, [](Builder& b, Value a, Value c) {
+    return log_add(b, a, c, 2);
+  });
+  lower_float({"xlogy.Tensor", "xlogy.Scalar_Other", "xlogy.Scalar_Self"},
+              [](Builder& b, Value x, Value y) {
+                return times_log(b, x, y, "log");
+              });
+  lower_float({"special_xlog1py", "special_xlog1py.other_scalar",
+               "special_xlog1py.self_scalar"},
+              [](Builder& b, Value x, Value y) {
+                return times_log(b, x, y, "log_plus_one");
+              });
+  lower_float({"special_zeta", "special_zeta.other_scalar",
+               "special_zeta.self_scalar"},
+              [](Builder& b, Value x, Value q) {
+                return b.chlo("zeta", x, q);
+              });
+  lower("aten::nextafter", [](Op& op) -> Values {
     const auto [a, c] = operands(op, op.promoted({0, 1}));
-    return {op.b.max(a, c)};
+    return {op.b.chlo("next_after", a, c)};
   });
-  lower("aten::minimum", [](Op& op) -> Values {
-    const auto [a, c] = operands(op, op.promoted({0, 1}));
-    return {op.b.min(a, c)};
+  lower_float({"ldexp.Tensor"}, [](Builder& b, Value x, Value e) {
+    return b.mul(x, b.binary("power", fill_like(b, e, 2), e));
   });
+  lower_binary({"gcd"}, &greatest_divisor);
+
   for (const auto& [name, hlo] : {std::pair{"bitwise_and", "and"},
                                   {"bitwise_or", "or"},
-                                  {"bitwise_xor", "xor"}}) {
-    lower(std::string("aten::") + name + ".Tensor",
-          [hlo = std::string(hlo)](Op& op) -> Values {
-            const auto [a, c] = operands(op, op.promoted({0, 1}));
-            return {op.b.binary(hlo, a, c)};
-          });
+                                  {"bitwise_xor", "xor"},
+                                  {"bitwise_left_shift", "shift_left"}}) {
+    for (const char* overload :
+         {".Tensor", ".Scalar", ".Scalar_Tensor", ".Tensor_Scalar"}) {
+      lower(std::string("aten::") + name + overload,
+            [hlo = std::string(hlo)](Op& op) -> Values {
+              const auto [a, c] = operands(op, op.promoted({0, 1}));
+              return {op.b.binary(hlo, a, c)};
+            });
+    }
   }
-  for (const auto& [name, hlo] : {std::pair{"logical_and", "and"},
-                                  {"logical_or", "or"},
-                                  {"logical_xor", "xor"}}) {
-    lower(std::string("aten::") + name,
-          [hlo = std::string(hlo)](Op& op) -> Values {
-            const auto [a, c] = broadcast_pair(
-                op.b, truth(op.b, op.in(0)), truth(op.b, op.in(1)));
-            return {op.b.binary(hlo, a, c)};
-          });
-  }
-  for (const auto& [name, direction] : {std::pair{"eq", Compare::EQ},
-                                        {"ne", Compare::NE},
-                                        {"lt", Compare::LT},
-                                        {"le", Compare::LE},
-                                        {"gt", Compare::GT},
-                                        {"ge", Compare::GE}}) {
-    lower_compare(std::string("aten::") + name + ".Tensor", direction);
-    lower_scalar_compare(std::string("aten::") + name + ".Scalar", direction);
-  }
-  lower("aten::clamp", &clamp_scalars);
-  lower("aten::clamp.Tensor", &clamp_tensors);
-  for (const char* name : {"aten::clamp_min", "aten::clamp_min.Tensor"}) {
-    lower(name, [](Op& op) -> Values {
-      const DType dtype = opmath(op.result().dtype);
-      const auto [x, low] = broadcast_pair(op.b, op.in(0, dtype),
-                                           number_operand(op, 1, dtype));
-      return {op.b.max(x, low)};
-    });
-  }
-  for (const char* name : {"aten::clamp_max", "aten::clamp_max.Tensor"}) {
-    lower(name, [](Op& op) -> Values {
-      const DType dtype = opmath(op.result().dtype);
-      const auto [x, high] = broadcast_pair(op.b, op.in(0, dtype),
-                                            number_operand(op, 1, dtype));
-      return {op.b.min(x, high)};
-    });
-  }
-  lower("aten::where.self", [](Op& op) -> Values {
-    const DType dtype = op.result().dtype;
-    const auto& shape = op.result().shape;
-    return {op.b.select(op.b.broadcast(truth(op.b, op.in(0)), shape),
-                        op.b.broadcast(op.in(1, dtype), shape),
-                        op.b.broadcast(op.in(2, dtype), shape))};
-  });
-  for (const char* name :
-       {"aten::masked_fill.Scalar", "aten::masked_fill.Tensor"}) {
-    lower(name, [](Op& op) -> Values {
-      const DType dtype = op.result().dtype;
-      const auto& shape = op.result().shape;
-      return {op.b.select(op.b.broadcast(op.in(1), shape),
-                          op.b.broadcast(number_operand(op, 2, dtype), shape),
-                          op.b.broadcast(op.in(0, dtype), shape))};
-    });
-  }
-  lower("aten::addcmul", [](Op& op) -> Values {
-    const DType dtype = opmath(op.result().dtype);
-    const auto& s = op.result().shape;
-    const auto in = [&](int i) { return op.b.broadcast(op.in(i, dtype), s); };
-    const Value v = op.b.broadcast(op.scalar(3, dtype), s);
-    return {op.b.add(in(0), op.b.mul(op.b.mul(v, in(1)), in(2)))};
-  });
-  lower("aten::addcdiv", [](Op& op) -> Values {
-    const DType dtype = opmath(op.result().dtype);
-    const auto& s = op.result().shape;
-    const auto in = [&](int i) { return op.b.broadcast(op.in(i, dtype), s); };
-    const Value v = op.b.broadcast(op.scalar(3, dtype), s);
-    return {op.b.add(in(0), op.b.div(op.b.mul(v, in(1)), in(2)))};
-  });
-  for (const char* name : {"aten::lerp.Scalar", "aten::lerp.Tensor"}) {
-    lower(name, [](Op& op) -> Values {
-      const DType dtype = opmath(op.result().dtype);
-      const auto& s = op.result().shape;
-      const Value a = op.b.broadcast(op.in(0, dtype), s);
-      const Value c = op.b.broadcast(op.in(1, dtype), s);
-      const Value w = op.b.broadcast(number_operand(op, 2, dtype), s);
-      const Value d = op.b.sub(c, a);
-      // ATen's form: from the nearer end.
-      const Value near = op.b.compare(Compare::LT, op.b.unary("abs", w),
-                                      fill_like(op.b, w, 0.5));
-      return {op.b.select(
-          near, op.b.add(a, op.b.mul(w, d)),
-          op.b.sub(c, op.b.mul(d, op.b.sub(fill_like(op.b, w, 1), w))))};
-    });
-  }
+  lower_binary({"bitwise_right_shift.Tensor",
+                "bitwise_right_shift.Tensor_Scalar",
+                "bitwise_right_shift.Scalar_Tensor"},
+               &shift_right);
   return true;
 }();
 

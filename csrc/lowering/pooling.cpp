@@ -20,7 +20,7 @@ Shape expand(Shape values, size_t n) {
 
 // Window over the trailing dimensions; `result` decides the padding at the
 // end, which ceil_mode may enlarge.
-ir::Window window(const Shape& input, const Shape& result, const Shape& size,
+ir::Window window(Shape input, Shape result, Shape size,
                   const Shape& stride, const Shape& padding,
                   const Shape& dilation) {
   const size_t lead = input.size() - size.size();
@@ -57,7 +57,7 @@ PoolArguments pool_arguments(Op& op, int i, size_t n, bool dilated) {
 }
 
 // Flat position of each element within its plane.
-Value plane_index(Builder& b, const Shape& shape, size_t n) {
+Value plane_index(Builder& b, Shape shape, size_t n) {
   Value index = b.constant(DType::Int64, 0, shape);
   for (size_t i = shape.size() - n; i < shape.size(); ++i) {
     const auto dim = static_cast<int64_t>(i);
@@ -126,9 +126,9 @@ Values max_pool_backward(Op& op, size_t n) {
 }
 
 // How many elements each average divides by.
-Value divisor(Op& op, const ir::Window& w, const Shape& input,
+Value divisor(Op& op, const ir::Window& w, Shape input,
               const PoolArguments& a, bool include_pad, int override_position,
-              DType dtype, const Shape& result) {
+              DType dtype, Shape result) {
   auto& b = op.b;
   if (op.has(override_position)) {
     return b.constant(dtype, static_cast<double>(op.integer(override_position)),
@@ -165,7 +165,7 @@ Values avg_pool(Op& op, size_t n) {
 }
 
 // Spreads each window's share back: pad and dilate, then sum windows.
-Value spread_windows(Builder& b, Value share, const Shape& input,
+Value spread_windows(Builder& b, Value share, Shape input,
                      const ir::Window& w) {
   const auto rank = static_cast<int64_t>(input.size());
   Shape low(rank), high(rank), interior(rank);

@@ -16,39 +16,33 @@ Shape dims_of(Op& op, int i) {
 }
 
 // Reduces in the precision ATen accumulates in; to the result's shape.
-Values reduced(Op& op, const Shape& dims, Reduce kind, DType dtype) {
+Values reduced(Op& op, Shape dims, Reduce kind, DType dtype) {
   const Value x = op.b.convert(op.in(0), dtype);
   return {op.b.reshape(op.b.reduce(x, kind, dims), op.result().shape)};
 }
 
-Values summed(Op& op, const Shape& dims) {
+Values summed(Op& op, Shape dims) {
   return reduced(op, dims, Reduce::Add, opmath(op.result().dtype));
 }
 
-Values averaged(Op& op, const Shape& dims) {
+Values averaged(Op& op, Shape dims) {
   auto& b = op.b;
   const double n = static_cast<double>(count(b.shape(op.in(0)), dims));
   const Value total = summed(op, dims)[0];
   return {b.div(total, fill_like(b, total, n))};
 }
 
-Values extreme(Op& op, const Shape& dims, Reduce kind) {
+Values extreme(Op& op, Shape dims, Reduce kind) {
   return reduced(op, dims, kind, op.result().dtype);
 }
 
-Value truth(ir::Builder& b, Value x) {
-  return b.dtype(x) == DType::Bool
-             ? x
-             : b.compare(Compare::NE, x, fill_like(b, x, 0));
-}
-
-Values logical(Op& op, const Shape& dims, Reduce kind) {
+Values logical(Op& op, Shape dims, Reduce kind) {
   return {op.b.reshape(op.b.reduce(truth(op.b, op.in(0)), kind, dims),
                        op.result().shape)};
 }
 
 // Variance and mean over dims; both without the reduced dimensions.
-std::pair<Value, Value> variance(ir::Builder& b, Value x, const Shape& dims,
+std::pair<Value, Value> variance(ir::Builder& b, Value x, Shape dims,
                                  double correction) {
   const Shape shape = b.shape(x);
   const double n = static_cast<double>(count(shape, dims));

@@ -30,15 +30,6 @@ Values slice(Op& op) {
   return {op.b.slice(x, start, limit, stride)};
 }
 
-// x[..., start:end, ...] along dim.
-Value narrow(ir::Builder& b, Value x, int64_t dim, int64_t start,
-             int64_t end) {
-  Shape from(b.rank(x), 0), to = b.shape(x), stride(b.rank(x), 1);
-  from[dim] = start;
-  to[dim] = end;
-  return b.slice(x, from, to, stride);
-}
-
 Values select(Op& op) {
   const Value x = op.in(0);
   const int64_t dim = wrap(op.integer(1), op.b.rank(x));

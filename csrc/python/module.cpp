@@ -12,6 +12,7 @@
 #include "python/bind.h"
 #include "runtime/allocator.h"
 #include "runtime/device.h"
+#include "runtime/event.h"
 #include "runtime/generator.h"
 #include "runtime/queue.h"
 #include "runtime/stream.h"
@@ -171,6 +172,13 @@ void bind_streams(py::module_& m) {
         c10::Device(static_cast<c10::DeviceType>(type), index(device)), id);
     rt::set_device(stream.device_index());
     rt::exchange_stream(stream);
+  });
+  m.def("elapsed_time", [](uintptr_t start, uintptr_t end) {
+    TORCH_CHECK(start != 0 && end != 0,
+                "[elapsed_time] both events must be recorded before "
+                "calculating elapsed time");
+    return rt::Event::elapsed_ms(*reinterpret_cast<rt::Event*>(start),
+                                 *reinterpret_cast<rt::Event*>(end));
   });
 }
 

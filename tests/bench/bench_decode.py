@@ -11,10 +11,10 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
 
 import torch
-from smollm2 import model_folder
 from transformers import AutoModelForCausalLM
 
 import torch_neuronx
+from smollm2 import model_folder
 
 TOKENS = 32
 

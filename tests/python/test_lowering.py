@@ -4,11 +4,11 @@ the same call on the device."""
 
 import pytest
 import torch
-import xla
-from cases import all_cases
 from torch.utils._pytree import tree_leaves, tree_map
 
 import torch_neuronx
+import xla
+from cases import all_cases
 
 CASES = all_cases()
 IDS = [f"{op.name()}-{i}" for i, (op, _, _) in enumerate(CASES)]

@@ -16,8 +16,9 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("implementation", ["sdpa", "eager"])
 def test_smollm2_writes_the_cpu_s_text(implementation):
-    from smollm2 import model_folder
     from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    from smollm2 import model_folder
 
     folder = model_folder()
     tokenizer = AutoTokenizer.from_pretrained(folder)

@@ -74,6 +74,13 @@ class Event(torch.Event):
             blocking=blocking,
         )
 
+    def elapsed_time(self, end_event: torch.Event) -> float:
+        """Milliseconds from this event to ``end_event``, both recorded and done.
+
+        torch 2.13's own method takes exact torch.Event objects only.
+        """
+        return _C.elapsed_time(self.event_id, end_event.event_id)
+
     def __repr__(self) -> str:
         return f"torch.neuron.Event(device={self.device})"
 
