@@ -20,8 +20,15 @@ int64_t fused_sdp_choice(const at::Tensor& query,
                          bool enable_gqa) {
   // CPU's rule reads metadata only.
   const auto choice = at::_ops::_fused_sdp_choice::redispatch(
-      c10::DispatchKeySet(c10::DispatchKey::CPU), query, key, value, mask,
-      dropout, is_causal, scale, enable_gqa);
+      c10::DispatchKeySet(c10::DispatchKey::CPU),
+      query,
+      key,
+      value,
+      mask,
+      dropout,
+      is_causal,
+      scale,
+      enable_gqa);
   if (choice != static_cast<int64_t>(at::SDPBackend::flash_attention)) {
     return choice;
   }

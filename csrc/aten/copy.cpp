@@ -27,7 +27,9 @@ size_t dense_bytes(const at::Tensor& tensor) {
   return tensor.numel() * tensor.element_size();
 }
 
-void* address(const at::Tensor& tensor) { return tensor.mutable_data_ptr(); }
+void* address(const at::Tensor& tensor) {
+  return tensor.mutable_data_ptr();
+}
 
 // Same elements in the same memory order, without gaps.
 bool same_dense_layout(const at::Tensor& a, const at::Tensor& b) {
@@ -85,8 +87,8 @@ void device_to_device(const at::Tensor& src, const at::Tensor& dst) {
   }
   if (same_dense_layout(src, dst)) {
     if (address(src) != address(dst)) {
-      runtime::copy_on_device(address(dst), to, address(src), from,
-                              dense_bytes(dst));
+      runtime::copy_on_device(
+          address(dst), to, address(src), from, dense_bytes(dst));
     }
     return;
   }
@@ -94,8 +96,8 @@ void device_to_device(const at::Tensor& src, const at::Tensor& dst) {
     // Packed on its own device, moved, then laid out on the other.
     c10::DeviceGuard guard(src.device());
     const auto packed = src.contiguous();
-    const auto moved = at::empty(packed.sizes(), packed.options().device(
-                                                     dst.device()));
+    const auto moved =
+        at::empty(packed.sizes(), packed.options().device(dst.device()));
     device_to_device(packed, moved);
     dst.copy_(moved);
     return;
@@ -118,7 +120,8 @@ bool is_async(const at::Tensor& host, bool non_blocking) {
 void keep_pinned(const at::Tensor& host, c10::DeviceIndex device) {
   const auto& data = host.storage().data_ptr();
   runtime::host_allocator().record_event(
-      const_cast<void*>(host.const_data_ptr()), data.get_context(),
+      const_cast<void*>(host.const_data_ptr()),
+      data.get_context(),
       runtime::current_stream(device));
 }
 
@@ -138,13 +141,13 @@ void host_to_device(const at::Tensor& src,
   const bool direct = same_dense_layout(src, dst) && !has_math_bits(src);
   at::Tensor host = src;
   if (!direct) {
-    host = at::empty_strided(dst.sizes(), dst.strides(),
-                             dst.options().device(at::kCPU));
+    host = at::empty_strided(
+        dst.sizes(), dst.strides(), dst.options().device(at::kCPU));
     host.copy_(src);
   }
   const bool pinned = direct && is_async(host, non_blocking);
-  runtime::copy_to_device(address(dst), host.const_data_ptr(),
-                          dense_bytes(dst), index, pinned);
+  runtime::copy_to_device(
+      address(dst), host.const_data_ptr(), dense_bytes(dst), index, pinned);
   if (pinned) {
     keep_pinned(host, index);
   }
@@ -157,8 +160,8 @@ void device_to_host(const at::Tensor& src,
   if (has_math_bits(src)) {
     at::Tensor plain = src.is_conj() ? src.conj() : src;
     plain = plain.is_neg() ? plain._neg_view() : plain;
-    auto host = at::empty(plain.sizes(), dst.options().dtype(
-                                             plain.scalar_type()));
+    auto host =
+        at::empty(plain.sizes(), dst.options().dtype(plain.scalar_type()));
     device_to_host(plain, host, false);
     if (src.is_neg()) {
       host = host.neg();
@@ -173,17 +176,17 @@ void device_to_host(const at::Tensor& src,
   }
   if (same_dense_layout(packed, dst) && !has_math_bits(dst)) {
     const bool pinned = is_async(dst, non_blocking);
-    runtime::copy_to_host(address(dst), address(packed), dense_bytes(dst),
-                          index, pinned);
+    runtime::copy_to_host(
+        address(dst), address(packed), dense_bytes(dst), index, pinned);
     if (pinned) {
       keep_pinned(dst, index);
     }
     return;
   }
-  const auto host = at::empty_strided(packed.sizes(), packed.strides(),
-                                      packed.options().device(at::kCPU));
-  runtime::copy_to_host(address(host), address(packed), dense_bytes(host),
-                        index, false);
+  const auto host = at::empty_strided(
+      packed.sizes(), packed.strides(), packed.options().device(at::kCPU));
+  runtime::copy_to_host(
+      address(host), address(packed), dense_bytes(host), index, false);
   dst.copy_(host);
 }
 
@@ -197,26 +200,31 @@ at::Tensor copy_from(const at::Tensor& self,
   if (self.device().type() == kNeuron && dst.device().type() == kNeuron) {
     device_to_device(src, dst);
   } else if (dst.device().type() == kNeuron) {
-    TORCH_CHECK(self.is_cpu(), "[copy_] cannot copy from ", self.device(),
-                " to ", dst.device());
+    TORCH_CHECK(self.is_cpu(),
+                "[copy_] cannot copy from ",
+                self.device(),
+                " to ",
+                dst.device());
     host_to_device(src, dst, non_blocking);
   } else {
-    TORCH_CHECK(dst.is_cpu(), "[copy_] cannot copy from ", self.device(),
-                " to ", dst.device());
+    TORCH_CHECK(dst.is_cpu(),
+                "[copy_] cannot copy from ",
+                self.device(),
+                " to ",
+                dst.device());
     device_to_host(src, dst, non_blocking);
   }
   return dst;
 }
 
-at::Tensor copy_from_and_resize(const at::Tensor& self,
-                                const at::Tensor& dst) {
+at::Tensor copy_from_and_resize(const at::Tensor& self, const at::Tensor& dst) {
   at::native::resize_output(dst, self.sizes());
   return copy_from(self, dst, false);
 }
 
 at::Scalar local_scalar_dense(const at::Tensor& self) {
-  const auto host = at::empty({}, at::TensorOptions().dtype(
-                                      self.scalar_type()));
+  const auto host =
+      at::empty({}, at::TensorOptions().dtype(self.scalar_type()));
   device_to_host(self.dim() == 0 ? self : self.reshape({}), host, false);
   return at::_local_scalar_dense(host);
 }
@@ -224,10 +232,14 @@ at::Scalar local_scalar_dense(const at::Tensor& self) {
 bool equal(const at::Tensor& self, const at::Tensor& other) {
   TORCH_CHECK(self.device() == other.device(),
               "Cannot compare two tensors on different devices. Got: ",
-              self.device(), " and ", other.device());
+              self.device(),
+              " and ",
+              other.device());
   TORCH_CHECK(self.scalar_type() == other.scalar_type(),
               "Expected all tensors to have the same dtype, but got ",
-              self.scalar_type(), " and ", other.scalar_type());
+              self.scalar_type(),
+              " and ",
+              other.scalar_type());
   if (self.sizes() != other.sizes()) {
     return false;
   }

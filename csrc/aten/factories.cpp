@@ -41,20 +41,24 @@ c10::DeviceIndex device_index(std::optional<c10::Device> device) {
 void check_options(const char* op,
                    std::optional<c10::Layout> layout,
                    std::optional<bool> pin_memory) {
-  TORCH_CHECK(c10::layout_or_default(layout) == c10::kStrided, "[", op,
+  TORCH_CHECK(c10::layout_or_default(layout) == c10::kStrided,
+              "[",
+              op,
               "] neuron tensors have the strided layout, got ",
               c10::layout_or_default(layout));
-  TORCH_CHECK(!c10::pinned_memory_or_default(pin_memory), "[", op,
+  TORCH_CHECK(!c10::pinned_memory_or_default(pin_memory),
+              "[",
+              op,
               "] only dense CPU tensors can be pinned");
 }
 
 at::Tensor wrap(c10::ScalarType dtype, size_t bytes, c10::DeviceIndex index) {
-  auto storage = c10::make_intrusive<c10::StorageImpl>(
-      c10::StorageImpl::use_byte_size_t(),
-      bytes,
-      runtime::allocate(bytes, index),
-      &runtime::allocator(),
-      /*resizable=*/true);
+  auto storage =
+      c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(),
+                                            bytes,
+                                            runtime::allocate(bytes, index),
+                                            &runtime::allocator(),
+                                            /*resizable=*/true);
   return at::Tensor(c10::make_intrusive<c10::TensorImpl>(
       c10::Storage(std::move(storage)),
       c10::DispatchKeySet(c10::DispatchKey::PrivateUse1),
@@ -93,11 +97,14 @@ at::Tensor empty_strided(c10::IntArrayRef size,
   check_options("empty_strided", layout, pin_memory);
   at::detail::check_size_nonnegative(size);
   TORCH_CHECK(size.size() == stride.size(),
-              "dimensionality of sizes (", size.size(),
-              ") must match dimensionality of strides (", stride.size(), ")");
+              "dimensionality of sizes (",
+              size.size(),
+              ") must match dimensionality of strides (",
+              stride.size(),
+              ")");
   const auto scalar = c10::dtype_or_default(dtype);
-  const size_t bytes = at::detail::computeStorageNbytes(
-      size, stride, c10::elementSize(scalar));
+  const size_t bytes =
+      at::detail::computeStorageNbytes(size, stride, c10::elementSize(scalar));
   auto tensor = wrap(scalar, bytes, device_index(device));
   tensor.unsafeGetTensorImpl()->set_sizes_and_strides(size, stride);
   return tensor;
@@ -119,7 +126,8 @@ const at::Tensor& resize_(const at::Tensor& self,
   }
   if (memory_format.has_value()) {
     TORCH_CHECK(*memory_format != c10::MemoryFormat::Preserve,
-                "Unsupported memory format ", *memory_format);
+                "Unsupported memory format ",
+                *memory_format);
     impl->empty_tensor_restride(*memory_format);
   }
   return self;
@@ -139,15 +147,15 @@ at::Tensor& set_storage(at::Tensor& self,
     impl->set_sizes_contiguous(size);
   }
   if (impl->numel() > 0) {
-    grow(impl, at::detail::computeStorageNbytes(
-                   impl->sizes(), impl->strides(), impl->itemsize(), offset));
+    grow(impl,
+         at::detail::computeStorageNbytes(
+             impl->sizes(), impl->strides(), impl->itemsize(), offset));
   }
   return self;
 }
 
 at::Tensor& set_source(at::Tensor& self, at::Storage source) {
-  const auto elements =
-      static_cast<int64_t>(source.nbytes() / self.itemsize());
+  const auto elements = static_cast<int64_t>(source.nbytes() / self.itemsize());
   return set_storage(self, std::move(source), 0, {elements}, {});
 }
 
@@ -155,14 +163,19 @@ at::Tensor& set_tensor(at::Tensor& self, const at::Tensor& source) {
   if (self.unsafeGetTensorImpl() == source.unsafeGetTensorImpl()) {
     return self;
   }
-  return set_storage(self, source.storage(), source.storage_offset(),
-                     source.sizes(), source.strides());
+  return set_storage(self,
+                     source.storage(),
+                     source.storage_offset(),
+                     source.sizes(),
+                     source.strides());
 }
 
 at::Tensor& set_nothing(at::Tensor& self) {
   auto storage = c10::make_intrusive<c10::StorageImpl>(
-      c10::StorageImpl::use_byte_size_t(), 0,
-      runtime::allocate(0, self.device().index()), &runtime::allocator(),
+      c10::StorageImpl::use_byte_size_t(),
+      0,
+      runtime::allocate(0, self.device().index()),
+      &runtime::allocator(),
       true);
   return set_storage(self, c10::Storage(std::move(storage)), 0, {0}, {});
 }

@@ -30,21 +30,33 @@ constexpr Info kInfo[kDTypeCount] = {
     {16, "complex128", "complex<f64>"},
 };
 
-const Info& info(DType dtype) { return kInfo[static_cast<int>(dtype)]; }
+const Info& info(DType dtype) {
+  return kInfo[static_cast<int>(dtype)];
+}
 
 }  // namespace
 
-size_t itemsize(DType dtype) { return info(dtype).itemsize; }
-std::string_view name(DType dtype) { return info(dtype).name; }
-std::string_view stablehlo_name(DType dtype) { return info(dtype).stablehlo; }
+size_t itemsize(DType dtype) {
+  return info(dtype).itemsize;
+}
+std::string_view name(DType dtype) {
+  return info(dtype).name;
+}
+std::string_view stablehlo_name(DType dtype) {
+  return info(dtype).stablehlo;
+}
 
 bool is_floating_point(DType dtype) {
   return dtype >= DType::Float16 && dtype <= DType::Float8E5M2;
 }
 
-bool is_complex(DType dtype) { return dtype >= DType::Complex64; }
+bool is_complex(DType dtype) {
+  return dtype >= DType::Complex64;
+}
 
-bool is_integral(DType dtype) { return dtype <= DType::Int64; }
+bool is_integral(DType dtype) {
+  return dtype <= DType::Int64;
+}
 
 bool is_unsigned(DType dtype) {
   return dtype == DType::Bool || dtype == DType::UInt8 ||

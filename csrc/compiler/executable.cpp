@@ -14,8 +14,7 @@ uint32_t next_id() {
 std::string describe_operands(const ir::Program& program) {
   std::string text;
   for (ir::Value parameter : program.parameters) {
-    text += (text.empty() ? "" : ", ") +
-            ir::to_string(program.type(parameter));
+    text += (text.empty() ? "" : ", ") + ir::to_string(program.type(parameter));
   }
   return text;
 }

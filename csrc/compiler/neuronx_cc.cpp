@@ -38,7 +38,8 @@ class WorkDirectory {
         (fs::temp_directory_path() / "torch_neuronx.XXXXXX").string();
     if (mkdtemp(pattern.data()) == nullptr) {
       throw CompileError(fmt::format("cannot make a work directory {}: {}",
-                                     pattern, std::strerror(errno)));
+                                     pattern,
+                                     std::strerror(errno)));
     }
     path = pattern;
   }
@@ -56,8 +57,7 @@ std::string read_file(const fs::path& path) {
 
 // Readers see the old or the whole new file, whenever we are killed.
 void write_atomically(const fs::path& path, const std::string& bytes) {
-  const fs::path temporary =
-      fmt::format("{}.{}.tmp", path.string(), getpid());
+  const fs::path temporary = fmt::format("{}.{}.tmp", path.string(), getpid());
   {
     std::ofstream file(temporary, std::ios::binary);
     file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
@@ -66,7 +66,8 @@ void write_atomically(const fs::path& path, const std::string& bytes) {
       std::error_code ignored;
       fs::remove(temporary, ignored);
       log::warning(fmt::format("cannot write the compile cache {}: {}",
-                               path.string(), std::strerror(errno)));
+                               path.string(),
+                               std::strerror(errno)));
       return;
     }
   }
@@ -124,8 +125,8 @@ int run_process(const std::vector<std::string>& arguments,
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_addchdir_np(&actions, directory.c_str());
   posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
-  posix_spawn_file_actions_addopen(&actions, 1, "compiler.log",
-                                   O_WRONLY | O_CREAT | O_TRUNC, 0644);
+  posix_spawn_file_actions_addopen(
+      &actions, 1, "compiler.log", O_WRONLY | O_CREAT | O_TRUNC, 0644);
   posix_spawn_file_actions_adddup2(&actions, 1, 2);
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
@@ -146,7 +147,8 @@ int run_process(const std::vector<std::string>& arguments,
         "the compiler '{}' cannot be started: {}. Install neuronx-cc from the "
         "Neuron SDK, name it in TORCH_NEURONX_CC, or ship a cache of "
         "precompiled programs in TORCH_NEURONX_NEFF_CACHE_DIR.",
-        arguments[0], std::strerror(failed)));
+        arguments[0],
+        std::strerror(failed)));
   }
   const auto deadline = std::chrono::steady_clock::now() + timeout;
   auto pause = std::chrono::milliseconds(1);
@@ -177,11 +179,17 @@ std::string run_compiler(const std::string& stablehlo,
   const fs::path input = work.path / "program.mlir";
   const fs::path output = work.path / "program.neff";
   std::ofstream(input) << stablehlo;
-  std::vector<std::string> arguments{
-      compiler_program(), "compile", input.string(),
-      "--framework",      "XLA",     "--target",
-      target,             "--lnc",   std::to_string(lnc),
-      "--output",         output.string()};
+  std::vector<std::string> arguments{compiler_program(),
+                                     "compile",
+                                     input.string(),
+                                     "--framework",
+                                     "XLA",
+                                     "--target",
+                                     target,
+                                     "--lnc",
+                                     std::to_string(lnc),
+                                     "--output",
+                                     output.string()};
   std::istringstream flags(env::text("NEURON_CC_FLAGS", ""));
   for (std::string flag; flags >> flag;) {
     arguments.push_back(flag);
@@ -202,7 +210,8 @@ std::string run_compiler(const std::string& stablehlo,
   if (!is_neff(neff)) {
     throw CompileError(fmt::format(
         "the compiler reported success but wrote no valid NEFF ({} bytes):\n{}",
-        neff.size(), excerpt(log)));
+        neff.size(),
+        excerpt(log)));
   }
   return neff;
 }
@@ -212,9 +221,13 @@ std::string neff(const std::string& name,
                  bool* from_disk) {
   const auto instance = nrt::instance();
   const std::string text = ir::to_stablehlo(program);
-  const std::string key = sha256_hex(fmt::format(
-      "{}\n{}\n{}\n{}\n{}", text, compiler_program(), instance.architecture,
-      instance.logical_core_config, env::text("NEURON_CC_FLAGS", "")));
+  const std::string key =
+      sha256_hex(fmt::format("{}\n{}\n{}\n{}\n{}",
+                             text,
+                             compiler_program(),
+                             instance.architecture,
+                             instance.logical_core_config,
+                             env::text("NEURON_CC_FLAGS", "")));
   const fs::path path = cache_directory() / (key + ".neff");
   std::string bytes = read_file(path);
   if (is_neff(bytes)) {
@@ -223,8 +236,8 @@ std::string neff(const std::string& name,
   }
   *from_disk = false;
   try {
-    bytes = run_compiler(text, instance.architecture,
-                         instance.logical_core_config);
+    bytes =
+        run_compiler(text, instance.architecture, instance.logical_core_config);
   } catch (const CompileError& error) {
     throw CompileError(fmt::format("[{}] {}", name, error.what()));
   }

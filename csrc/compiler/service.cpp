@@ -5,11 +5,11 @@
 #include <mutex>
 #include <unordered_map>
 
+#include "common/metrics.h"
 #include "compiler/neuronx_cc.h"
 #include "ir/passes.h"
 #include "ir/serialize.h"
 #include "nrt/runtime.h"
-#include "common/metrics.h"
 
 namespace neuronx::compiler {
 namespace {
@@ -48,9 +48,8 @@ std::shared_ptr<Executable> compile(const std::string& name,
   if (!nrt::runtime().simulated) {
     image = neff(name, program, &from_disk);
   }
-  auto executable = std::make_shared<Executable>(name, program,
-                                                 std::move(image),
-                                                 scalar_count);
+  auto executable = std::make_shared<Executable>(
+      name, program, std::move(image), scalar_count);
   const std::chrono::duration<double> took =
       std::chrono::steady_clock::now() - start;
   metrics::count(from_disk ? metrics::Metric::DiskCacheHits

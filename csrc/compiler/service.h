@@ -18,7 +18,7 @@ std::shared_ptr<Executable> compile(const std::string& name,
                                     int scalar_count);
 
 struct CacheStats {
-  uint64_t programs = 0;    // in memory
+  uint64_t programs = 0;  // in memory
   uint64_t memory_hits = 0;
   uint64_t disk_hits = 0;
   uint64_t compiled = 0;

@@ -100,8 +100,8 @@ class ExecutableCache {
  private:
   struct Table {
     explicit Table(size_t capacity)
-        : mask(capacity - 1), slots(new std::atomic<const Entry*>[capacity]()) {
-    }
+        : mask(capacity - 1),
+          slots(new std::atomic<const Entry*>[capacity]()) {}
     size_t mask;
     std::unique_ptr<std::atomic<const Entry*>[]> slots;
   };

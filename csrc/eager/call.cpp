@@ -30,7 +30,9 @@ enum Tag : uint64_t {
   kGeneral,
 };
 
-uint64_t tagged(Tag tag, uint64_t payload) { return tag | payload << 8; }
+uint64_t tagged(Tag tag, uint64_t payload) {
+  return tag | payload << 8;
+}
 
 bool on_device_dtype(c10::ScalarType dtype) {
   switch (dtype) {
@@ -53,7 +55,12 @@ bool on_device_dtype(c10::ScalarType dtype) {
   TORCH_CHECK(false,
               "Expected all tensors to be on the same device, but found at "
               "least two devices, ",
-              a, " and ", b, "! (when checking arguments of ", info.name, ")");
+              a,
+              " and ",
+              b,
+              "! (when checking arguments of ",
+              info.name,
+              ")");
 }
 
 void add_scalar(Call& call, bool floating, uint64_t bits) {
@@ -63,8 +70,8 @@ void add_scalar(Call& call, bool floating, uint64_t bits) {
 void read_number_tensor(const at::Tensor& tensor, Call& call) {
   const auto dtype = tensor.scalar_type();
   const bool wrapped = tensor.unsafeGetTensorImpl()->is_wrapped_number();
-  call.key.add(tagged(kNumberTensor,
-                      static_cast<uint64_t>(dtype) << 1 | wrapped));
+  call.key.add(
+      tagged(kNumberTensor, static_cast<uint64_t>(dtype) << 1 | wrapped));
   if (c10::isComplexType(dtype)) {
     call.host_only = true;
     return;
@@ -184,7 +191,8 @@ void read_value(const OpInfo& info,
     call.key.add(std::hash<std::string>{}(text));
   } else if (value.isDevice()) {
     call.key.add(kDevice);
-  } else if (value.isComplexDouble() || value.isSymInt() || value.isSymFloat()) {
+  } else if (value.isComplexDouble() || value.isSymInt() ||
+             value.isSymFloat()) {
     call.host_only = true;
     call.key.add(kNone);
   } else if (value.isGenerator()) {
@@ -243,6 +251,8 @@ CallScope::CallScope()
   call.clear();
 }
 
-CallScope::~CallScope() { --depth; }
+CallScope::~CallScope() {
+  --depth;
+}
 
 }  // namespace neuronx::eager

@@ -17,22 +17,21 @@ namespace neuronx::eager {
 // Builds the decomposition of `functional` in `body`, whose parameters are
 // `operands` (tensors in order of appearance). `arguments`: the functional
 // overload's, with meta tensors for operands. nullopt when there is none.
-using DecomposeCallback = std::function<std::optional<ir::Values>(
-    ir::Builder& body,
-    const std::string& functional,
-    const torch::jit::Stack& arguments,
-    const ir::Values& operands)>;
+using DecomposeCallback =
+    std::function<std::optional<ir::Values>(ir::Builder& body,
+                                            const std::string& functional,
+                                            const torch::jit::Stack& arguments,
+                                            const ir::Values& operands)>;
 
 void set_decompose_callback(DecomposeCallback callback);
 
 // Appends the composite of one call by its decomposition. Takes the callback
 // for the duration only; no lock is held.
-std::optional<ir::Values> decompose(
-    ir::Builder& builder,
-    const OpInfo& info,
-    const torch::jit::Stack& stack,
-    const ir::Values& operands,
-    const std::vector<ir::Attribute>& arguments,
-    const std::vector<ir::TensorType>& results);
+std::optional<ir::Values> decompose(ir::Builder& builder,
+                                    const OpInfo& info,
+                                    const torch::jit::Stack& stack,
+                                    const ir::Values& operands,
+                                    const std::vector<ir::Attribute>& arguments,
+                                    const std::vector<ir::TensorType>& results);
 
 }  // namespace neuronx::eager

@@ -7,8 +7,8 @@
 #include <mutex>
 
 #include "common/env.h"
-#include "eager/kernel.h"
 #include "common/metrics.h"
+#include "eager/kernel.h"
 
 namespace neuronx::eager {
 namespace {
@@ -32,7 +32,9 @@ auto& registered() {
 
 }  // namespace
 
-void set_fallback_mode(FallbackMode value) { mode().store(value); }
+void set_fallback_mode(FallbackMode value) {
+  mode().store(value);
+}
 
 void set_fallback_callback(
     std::function<void(const std::string&, const std::string&)> callback) {
@@ -48,7 +50,8 @@ void run_on_host(OpInfo& info,
         false,
         fmt::format("[{}] has no device program on neuron: {}. It would run "
                     "on the CPU; TORCH_NEURONX_FALLBACK=error forbids that.",
-                    info.name, reason));
+                    info.name,
+                    reason));
   }
   metrics::count(metrics::Metric::Fallbacks);
   if (info.fallen_back.fetch_add(1) == 0 &&

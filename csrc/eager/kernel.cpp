@@ -5,16 +5,15 @@
 #include <ATen/core/Tensor.h>
 #include <c10/core/StorageImpl.h>
 
+#include "common/metrics.h"
 #include "eager/resize.h"
 #include "runtime/allocator.h"
 #include "runtime/generator.h"
-#include "common/metrics.h"
 #include "runtime/queue.h"
 #include "runtime/stream.h"
 
 namespace neuronx::eager {
 namespace {
-
 
 at::Tensor make_output(const Output& spec, c10::DeviceIndex device) {
   auto storage = c10::make_intrusive<c10::StorageImpl>(
@@ -51,15 +50,16 @@ void check_overlap(const OpInfo& info, const Call& call) {
           !other->storage().is_alias_of(written->storage())) {
         continue;
       }
-      const auto status = at::get_overlap_status(
-          const_cast<c10::TensorImpl*>(written),
-          const_cast<c10::TensorImpl*>(other));
+      const auto status =
+          at::get_overlap_status(const_cast<c10::TensorImpl*>(written),
+                                 const_cast<c10::TensorImpl*>(other));
       TORCH_CHECK(status != at::MemOverlapStatus::Partial,
                   "unsupported operation: some elements of the input tensor "
                   "and the written-to tensor refer to a single memory "
                   "location. Please clone() the tensor before performing the "
                   "operation. (",
-                  info.name, ")");
+                  info.name,
+                  ")");
     }
   }
 }
@@ -122,8 +122,8 @@ void launch(OpInfo& info,
     runtime::Queue& queue = runtime::current_queue(call.device);
     uint64_t seed = 0, offset = 0;
     if (entry.random_blocks > 0) {
-      const auto* values = stack->data() + stack->size() -
-                           info.arguments.size();
+      const auto* values =
+          stack->data() + stack->size() - info.arguments.size();
       std::optional<at::Generator> generator;
       for (size_t i = 0; i < info.arguments.size(); ++i) {
         if (values[i].isGenerator()) {
@@ -161,10 +161,9 @@ void launch(OpInfo& info,
       for (const int16_t i : entry.scalars) {
         const ScalarValue& value = call.scalars[i];
         // Runtime scalars are float32 or int64 (ir::Operand).
-        *s++ = value.floating
-                   ? std::bit_cast<uint32_t>(static_cast<float>(
-                         std::bit_cast<double>(value.bits)))
-                   : value.bits;
+        *s++ = value.floating ? std::bit_cast<uint32_t>(static_cast<float>(
+                                    std::bit_cast<double>(value.bits)))
+                              : value.bits;
       }
       if (entry.random_blocks > 0) {
         *s++ = seed;
@@ -192,7 +191,8 @@ void run(OpInfo& info, torch::jit::Stack* stack) {
   Call& call = scope.call;
   read_call(info, *stack, call);
   if (call.device < 0 || call.key.overflown()) [[unlikely]] {
-    run_on_host(info, stack,
+    run_on_host(info,
+                stack,
                 call.device < 0 ? "it has no neuron operand"
                                 : "it has too many operands");
     return;

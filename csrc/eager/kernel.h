@@ -43,7 +43,8 @@ ir::Program trace(OpInfo& info, const torch::jit::Stack& stack);
 
 // Runs the call on the host: counted, attributed, warned about once per
 // operator; an error under TORCH_NEURONX_FALLBACK=error.
-void run_on_host(OpInfo& info, torch::jit::Stack* stack,
+void run_on_host(OpInfo& info,
+                 torch::jit::Stack* stack,
                  const std::string& reason);
 
 // Registers a kernel for every operator; called once the library is loaded.

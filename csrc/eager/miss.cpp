@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "common/log.h"
+#include "common/metrics.h"
 #include "common/strides.h"
 #include "compiler/service.h"
 #include "eager/arguments.h"
@@ -16,7 +17,6 @@
 #include "eager/meta.h"
 #include "eager/random.h"
 #include "lowering/lowering.h"
-#include "common/metrics.h"
 
 namespace neuronx::eager {
 namespace {
@@ -34,7 +34,9 @@ struct Refused : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-Shape to_shape(c10::IntArrayRef sizes) { return {sizes.begin(), sizes.end()}; }
+Shape to_shape(c10::IntArrayRef sizes) {
+  return {sizes.begin(), sizes.end()};
+}
 
 TensorType type_of(const at::Tensor& tensor) {
   const auto dtype = to_dtype(tensor.scalar_type());
@@ -133,8 +135,8 @@ class CallBuilder {
   }
 
   ir::Operand runtime_scalar(int16_t position) {
-    const auto dtype = call_.scalars[position].floating ? DType::Float32
-                                                        : DType::Int64;
+    const auto dtype =
+        call_.scalars[position].floating ? DType::Float32 : DType::Int64;
     scalar_operands_.push_back({position, dtype, operands_.size()});
     operands_.push_back({});  // a parameter behind the tensors', see below
     return {static_cast<int32_t>(operands_.size() - 1)};
@@ -179,8 +181,8 @@ class CallBuilder {
         }
         continue;
       }
-      arguments_.push_back(read_argument(info_.arguments[i].kind, value,
-                                         *declared.real_type()));
+      arguments_.push_back(
+          read_argument(info_.arguments[i].kind, value, *declared.real_type()));
     }
     read_inputs_ = inputs_.size();
     for (auto& [position, dtype, operand] : scalar_operands_) {
@@ -321,15 +323,15 @@ class CallBuilder {
     }
     std::string reason = "it has no lowering and no decomposition";
     try {
-      if (auto results = lowering::call(builder_, info_.functional, operands_,
-                                        arguments_, types)) {
+      if (auto results = lowering::call(
+              builder_, info_.functional, operands_, arguments_, types)) {
         return *results;
       }
     } catch (const lowering::Unsupported& unsupported) {
       reason = unsupported.what();
     }
-    if (auto results = decompose(builder_, info_, stack_, operands_,
-                                 arguments_, types)) {
+    if (auto results =
+            decompose(builder_, info_, stack_, operands_, arguments_, types)) {
       metrics::count(metrics::Metric::Decompositions);
       return *results;
     }
@@ -358,8 +360,8 @@ class CallBuilder {
     }
     const int64_t words = draw.words * builder_.type(operands[0]).numel();
     entry.random_blocks = static_cast<uint64_t>((words + 3) / 4);
-    auto results = lowering::call(builder_, draw.lowering, operands, arguments,
-                                  types);
+    auto results =
+        lowering::call(builder_, draw.lowering, operands, arguments, types);
     if (!results) {
       throw Refused(fmt::format("{} is not lowered", draw.lowering));
     }
@@ -437,15 +439,14 @@ class CallBuilder {
     if (parameter < 0) {
       parameter = static_cast<int32_t>(inputs_.size());
       inputs_.push_back(position);
-      extents_[position] = builder_.parameter(
-          {builder_.dtype(value), {extent(size, stride)}});
+      extents_[position] =
+          builder_.parameter({builder_.dtype(value), {extent(size, stride)}});
     }
     aliases.push_back(parameter);
-    results.push_back(
-        output.contiguous
-            ? value
-            : builder_.as_strided_scatter(extents_[position], value, stride,
-                                          0));
+    results.push_back(output.contiguous
+                          ? value
+                          : builder_.as_strided_scatter(
+                                extents_[position], value, stride, 0));
   }
 
   // Moves the scalars' parameters behind the extents that stores added.
@@ -453,8 +454,8 @@ class CallBuilder {
   void order_parameters(ir::Program& program) {
     std::vector<Value> tensors, scalars;
     const size_t first_scalar = read_inputs_;
-    const size_t scalar_count = scalar_operands_.size() +
-                                (info_.draw != nullptr ? 2 : 0);
+    const size_t scalar_count =
+        scalar_operands_.size() + (info_.draw != nullptr ? 2 : 0);
     for (size_t i = 0; i < program.parameters.size(); ++i) {
       const bool scalar = i >= first_scalar && i < first_scalar + scalar_count;
       (scalar ? scalars : tensors).push_back(program.parameters[i]);
@@ -476,9 +477,9 @@ class CallBuilder {
   int16_t next_scalar_ = 0;
   std::vector<Value> operands_;
   std::vector<Attribute> arguments_;
-  std::vector<int16_t> inputs_;       // tensor position of each parameter
-  std::vector<int32_t> parameters_;   // by tensor position, -1 for none
-  std::vector<Value> extents_;        // by tensor position
+  std::vector<int16_t> inputs_;      // tensor position of each parameter
+  std::vector<int32_t> parameters_;  // by tensor position, -1 for none
+  std::vector<Value> extents_;       // by tensor position
   struct ScalarOperand {
     int16_t position;
     DType dtype;
@@ -486,7 +487,6 @@ class CallBuilder {
   };
   std::vector<ScalarOperand> scalar_operands_;
   size_t read_inputs_ = 0;  // tensor parameters before the scalars'
-
 };
 
 // The only operators whose scalars decide the result's size.
@@ -518,12 +518,14 @@ ir::Program trace(OpInfo& info, const torch::jit::Stack& stack) {
   try {
     auto built =
         CallBuilder(info, scope.call, stack, inference, false, true).build();
-    TORCH_CHECK(built.program, "[", info.name,
+    TORCH_CHECK(built.program,
+                "[",
+                info.name,
                 "] has no program: all results are empty");
     return std::move(*built.program);
   } catch (const Refused& refused) {
-    TORCH_CHECK_NOT_IMPLEMENTED(false, "[", info.name,
-                                "] has no device program: ", refused.what());
+    TORCH_CHECK_NOT_IMPLEMENTED(
+        false, "[", info.name, "] has no device program: ", refused.what());
   }
 }
 

@@ -60,8 +60,7 @@ bool same_arguments(const c10::FunctionSchema& functional,
       return false;
     }
     const auto& other = functional.arguments()[n++];
-    if (other.name() != argument.name() ||
-        *other.type() != *argument.type()) {
+    if (other.name() != argument.name() || *other.type() != *argument.type()) {
       return false;
     }
   }

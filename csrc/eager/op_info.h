@@ -17,14 +17,14 @@ namespace neuronx::eager {
 
 // How an argument enters the key. Scalar kinds may become runtime inputs.
 enum class ArgumentKind : uint8_t {
-  Tensor,       // also optional
-  TensorList,   // also of optionals
-  Scalar,       // Number, float: keyed by kind, value aside
-  ScalarList,   // Number[], float[]
-  Integer,      // int, SymInt, ScalarType, Layout, MemoryFormat, bool
+  Tensor,      // also optional
+  TensorList,  // also of optionals
+  Scalar,      // Number, float: keyed by kind, value aside
+  ScalarList,  // Number[], float[]
+  Integer,     // int, SymInt, ScalarType, Layout, MemoryFormat, bool
   IntegerList,
   String,
-  Device,       // keyed by nothing: the operands decide
+  Device,  // keyed by nothing: the operands decide
   Generator,
   Other,
 };

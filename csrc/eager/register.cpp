@@ -25,8 +25,7 @@ class Fallback final : public c10::OperatorKernel {
 
 bool is_view(const c10::FunctionSchema& schema) {
   for (const auto& argument : schema.arguments()) {
-    if (argument.alias_info() != nullptr &&
-        !argument.alias_info()->isWrite()) {
+    if (argument.alias_info() != nullptr && !argument.alias_info()->isWrite()) {
       return true;
     }
   }
@@ -64,9 +63,11 @@ bool wanted(const c10::OperatorHandle& op) {
 
 void register_all() {
   // Leaked: dispatcher entries outlive everything.
-  static auto* library = new torch::Library(
-      torch::Library::IMPL, "aten", c10::DispatchKey::PrivateUse1, __FILE__,
-      __LINE__);
+  static auto* library = new torch::Library(torch::Library::IMPL,
+                                            "aten",
+                                            c10::DispatchKey::PrivateUse1,
+                                            __FILE__,
+                                            __LINE__);
   auto& dispatcher = c10::Dispatcher::singleton();
   for (const auto& name : dispatcher.getAllOpNames()) {
     if (!name.name.starts_with("aten::")) {
@@ -79,9 +80,11 @@ void register_all() {
                         std::make_unique<Kernel>(op_info(*op))));
     }
   }
-  static auto* everything = new torch::Library(
-      torch::Library::IMPL, "_", c10::DispatchKey::PrivateUse1, __FILE__,
-      __LINE__);
+  static auto* everything = new torch::Library(torch::Library::IMPL,
+                                               "_",
+                                               c10::DispatchKey::PrivateUse1,
+                                               __FILE__,
+                                               __LINE__);
   everything->fallback(
       torch::CppFunction::makeFromBoxedFunctor(std::make_unique<Fallback>()));
 }

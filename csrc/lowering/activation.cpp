@@ -9,11 +9,15 @@ namespace {
 using ir::Builder;
 using ir::Compare;
 
-Value k(Builder& b, Value x, double value) { return fill_like(b, x, value); }
+Value k(Builder& b, Value x, double value) {
+  return fill_like(b, x, value);
+}
 Value above(Builder& b, Value x, double bound) {
   return b.compare(Compare::GT, x, k(b, x, bound));
 }
-Value sigmoid(Builder& b, Value x) { return b.unary("logistic", x); }
+Value sigmoid(Builder& b, Value x) {
+  return b.unary("logistic", x);
+}
 
 // A function of the operand in opmath precision.
 void lower_activation(std::string_view name, Value (*f)(Op&, Value)) {
@@ -30,7 +34,9 @@ void lower_backward(std::string_view name, Value (*f)(Op&, Value, Value)) {
   });
 }
 
-bool is_tanh(Op& op, int i) { return op.has(i) && op.string(i) == "tanh"; }
+bool is_tanh(Op& op, int i) {
+  return op.has(i) && op.string(i) == "tanh";
+}
 
 constexpr double kBeta = M_SQRT2 * M_2_SQRTPI * 0.5;  // sqrt(2 / pi)
 constexpr double kKappa = 0.044715;
@@ -44,8 +50,7 @@ Value gelu(Op& op, Value x) {
     return b.mul(b.mul(k(b, x, 0.5), x), b.add(k(b, x, 1), b.tanh(inner)));
   }
   const Value cdf = b.mul(
-      k(b, x, 0.5),
-      b.add(k(b, x, 1), b.erf(b.mul(x, k(b, x, M_SQRT1_2)))));
+      k(b, x, 0.5), b.add(k(b, x, 1), b.erf(b.mul(x, k(b, x, M_SQRT1_2)))));
   return b.mul(x, cdf);
 }
 
@@ -54,25 +59,19 @@ Value gelu_backward(Op& op, Value grad, Value x) {
   if (is_tanh(op, 2)) {
     const Value square = b.mul(x, x);
     const Value inner = b.mul(
-        k(b, x, kBeta),
-        b.add(x, b.mul(k(b, x, kKappa), b.mul(square, x))));
+        k(b, x, kBeta), b.add(x, b.mul(k(b, x, kKappa), b.mul(square, x))));
     const Value t = b.tanh(inner);
     const Value left = b.mul(k(b, x, 0.5), b.add(k(b, x, 1), t));
     const Value slope = b.mul(
-        k(b, x, kBeta),
-        b.add(k(b, x, 1), b.mul(k(b, x, 3 * kKappa), square)));
-    const Value right =
-        b.mul(b.mul(b.mul(k(b, x, 0.5), x),
-                    b.sub(k(b, x, 1), b.mul(t, t))),
-              slope);
+        k(b, x, kBeta), b.add(k(b, x, 1), b.mul(k(b, x, 3 * kKappa), square)));
+    const Value right = b.mul(
+        b.mul(b.mul(k(b, x, 0.5), x), b.sub(k(b, x, 1), b.mul(t, t))), slope);
     return b.mul(grad, b.add(left, right));
   }
   const Value cdf = b.mul(
-      k(b, x, 0.5),
-      b.add(k(b, x, 1), b.erf(b.mul(x, k(b, x, M_SQRT1_2)))));
-  const Value pdf =
-      b.mul(b.exp(b.mul(k(b, x, -0.5), b.mul(x, x))),
-            k(b, x, M_2_SQRTPI * M_SQRT1_2 * 0.5));
+      k(b, x, 0.5), b.add(k(b, x, 1), b.erf(b.mul(x, k(b, x, M_SQRT1_2)))));
+  const Value pdf = b.mul(b.exp(b.mul(k(b, x, -0.5), b.mul(x, x))),
+                          k(b, x, M_2_SQRTPI * M_SQRT1_2 * 0.5));
   return b.mul(grad, b.add(cdf, b.mul(x, pdf)));
 }
 
@@ -80,7 +79,8 @@ Value softplus(Op& op, Value x) {
   auto& b = op.b;
   const Value beta = k(b, x, op.has(1) ? op.number(1) : 1);
   const Value z = b.mul(x, beta);
-  return b.select(above(b, z, op.has(2) ? op.number(2) : 20), x,
+  return b.select(above(b, z, op.has(2) ? op.number(2) : 20),
+                  x,
                   b.div(b.unary("log_plus_one", b.exp(z)), beta));
 }
 
@@ -91,8 +91,7 @@ Value elu(Op& op, Value x) {
   const double scale = op.has(2) ? op.number(2) : 1;
   const double input_scale = op.has(3) ? op.number(3) : 1;
   const Value negative =
-      b.mul(b.unary("exponential_minus_one",
-                    b.mul(x, k(b, x, input_scale))),
+      b.mul(b.unary("exponential_minus_one", b.mul(x, k(b, x, input_scale))),
             k(b, x, alpha * scale));
   return b.select(above(b, x, 0), b.mul(x, k(b, x, scale)), negative);
 }
@@ -113,8 +112,7 @@ const bool registered = [] {
   });
   lower_activation("aten::leaky_relu", [](Op& op, Value x) {
     const double slope = op.has(1) ? op.number(1) : 0.01;
-    return op.b.select(above(op.b, x, 0), x,
-                       op.b.mul(x, k(op.b, x, slope)));
+    return op.b.select(above(op.b, x, 0), x, op.b.mul(x, k(op.b, x, slope)));
   });
   lower_activation("aten::elu", &elu);
   lower_activation("aten::softplus", &softplus);
@@ -131,15 +129,14 @@ const bool registered = [] {
   });
   lower_activation("aten::hardswish", [](Op& op, Value x) {
     auto& b = op.b;
-    const Value y =
-        b.min(b.max(b.add(x, k(b, x, 3)), k(b, x, 0)), k(b, x, 6));
+    const Value y = b.min(b.max(b.add(x, k(b, x, 3)), k(b, x, 0)), k(b, x, 6));
     return b.div(b.mul(x, y), k(b, x, 6));
   });
   lower("aten::threshold", [](Op& op) -> Values {
     const Value x = op.in(0);
-    return {op.b.select(
-        op.b.compare(Compare::LE, x, k(op.b, x, op.number(1))),
-        k(op.b, x, op.number(2)), x)};
+    return {op.b.select(op.b.compare(Compare::LE, x, k(op.b, x, op.number(1))),
+                        k(op.b, x, op.number(2)),
+                        x)};
   });
 
   lower_backward("aten::gelu_backward", &gelu_backward);
@@ -147,30 +144,28 @@ const bool registered = [] {
     auto& b = op.b;
     const Value s = sigmoid(b, x);
     const Value one = k(b, x, 1);
-    return b.mul(b.mul(g, s),
-                 b.add(one, b.mul(x, b.sub(one, s))));
+    return b.mul(b.mul(g, s), b.add(one, b.mul(x, b.sub(one, s))));
   });
   lower_backward("aten::sigmoid_backward", [](Op& op, Value g, Value y) {
-    return op.b.mul(
-        g, op.b.mul(op.b.sub(k(op.b, y, 1), y), y));
+    return op.b.mul(g, op.b.mul(op.b.sub(k(op.b, y, 1), y), y));
   });
   lower_backward("aten::tanh_backward", [](Op& op, Value g, Value y) {
     return op.b.mul(g, op.b.sub(k(op.b, y, 1), op.b.mul(y, y)));
   });
   lower_backward("aten::threshold_backward", [](Op& op, Value g, Value x) {
-    return op.b.select(
-        op.b.compare(Compare::LE, x, k(op.b, x, op.number(2))),
-        k(op.b, g, 0), g);
+    return op.b.select(op.b.compare(Compare::LE, x, k(op.b, x, op.number(2))),
+                       k(op.b, g, 0),
+                       g);
   });
   lower_backward("aten::leaky_relu_backward", [](Op& op, Value g, Value x) {
-    return op.b.select(above(op.b, x, 0), g,
-                       op.b.mul(g, k(op.b, g, op.number(2))));
+    return op.b.select(
+        above(op.b, x, 0), g, op.b.mul(g, k(op.b, g, op.number(2))));
   });
   lower_backward("aten::hardtanh_backward", [](Op& op, Value g, Value x) {
     auto& b = op.b;
-    const Value outside = b.logical_or(
-        b.compare(Compare::LE, x, k(b, x, op.number(2))),
-        b.compare(Compare::GE, x, k(b, x, op.number(3))));
+    const Value outside =
+        b.logical_or(b.compare(Compare::LE, x, k(b, x, op.number(2))),
+                     b.compare(Compare::GE, x, k(b, x, op.number(3))));
     return b.select(outside, k(b, g, 0), g);
   });
   return true;

@@ -19,7 +19,9 @@ Value batched(Builder& b, Value a, Value c, bool transpose_right) {
   return b.dot_general(a, c, dims, opmath(b.dtype(a)));
 }
 
-Value swap_last(Builder& b, Value x) { return b.transpose(x, {0, 1, 3, 2}); }
+Value swap_last(Builder& b, Value x) {
+  return b.transpose(x, {0, 1, 3, 2});
+}
 
 double scale(Op& op, int i, int64_t width) {
   return op.has(i) ? op.number(i) : 1 / std::sqrt(static_cast<double>(width));
@@ -33,7 +35,8 @@ Value scores(Op& op, Value q, Value k, int bias, bool causal, double factor) {
   s = b.mul(s, fill_like(b, s, factor));
   const Shape shape = b.shape(s);
   if (causal) {
-    const Value keep = b.compare(Compare::GE, b.iota({DType::Int32, shape}, 2),
+    const Value keep = b.compare(Compare::GE,
+                                 b.iota({DType::Int32, shape}, 2),
                                  b.iota({DType::Int32, shape}, 3));
     s = b.select(keep, s, fill_like(b, s, -INFINITY));
   }
@@ -50,8 +53,7 @@ Values forward(Op& op) {
     throw Unsupported("attention with dropout");
   }
   const Value q = op.in(0), k = op.in(1), v = op.in(2);
-  const Value s = scores(op, q, k, 3, op.flag(5),
-                         scale(op, 7, b.shape(q)[3]));
+  const Value s = scores(op, q, k, 3, op.flag(5), scale(op, 7, b.shape(q)[3]));
   const Shape shape = b.shape(s);
   const Value top = b.reduce(s, Reduce::Max, {3});
   // A fully masked row is all -inf: its output is 0, as in CPU's kernel.
@@ -80,19 +82,17 @@ Values backward(Op& op) {
     throw Unsupported("attention with dropout");
   }
   const DType dtype = opmath(op.type(1).dtype);
-  const Value grad = op.in(0, dtype), q = op.in(1, dtype),
-              k = op.in(2, dtype), v = op.in(3, dtype), out = op.in(6, dtype);
+  const Value grad = op.in(0, dtype), q = op.in(1, dtype), k = op.in(2, dtype),
+              v = op.in(3, dtype), out = op.in(6, dtype);
   const double factor = scale(op, 16, b.shape(q)[3]);
   const Value s = scores(op, q, k, 4, op.flag(13), factor);
   const Shape shape = b.shape(s);
-  const Value lse = b.reshape(op.in(7, dtype),
-                              {shape[0], shape[1], shape[2]});
+  const Value lse = b.reshape(op.in(7, dtype), {shape[0], shape[1], shape[2]});
   const Value p = b.exp(b.sub(s, spread(b, lse, shape, {3})));
   const Value grad_v = batched(b, swap_last(b, p), grad, false);
   const Value grad_p = batched(b, grad, v, true);
   const Value delta = b.reduce(b.mul(grad, out), Reduce::Add, {3});
-  const Value grad_s =
-      b.mul(p, b.sub(grad_p, spread(b, delta, shape, {3})));
+  const Value grad_s = b.mul(p, b.sub(grad_p, spread(b, delta, shape, {3})));
   const Value scaled = b.mul(grad_s, fill_like(b, grad_s, factor));
   Value grad_bias;
   if (op.has(4)) {
@@ -109,7 +109,9 @@ Values backward(Op& op) {
     grad_bias = b.reshape(grad_bias, bias);
   }
   return {batched(b, scaled, k, false),
-          batched(b, swap_last(b, scaled), q, false), grad_v, grad_bias};
+          batched(b, swap_last(b, scaled), q, false),
+          grad_v,
+          grad_bias};
 }
 
 const bool registered = [] {

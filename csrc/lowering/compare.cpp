@@ -20,8 +20,8 @@ Value ignoring_nan(Builder& b, Value a, Value c, const char* hlo) {
 }
 
 Value heaviside(Builder& b, Value x, Value at_zero) {
-  const Value step = b.select(compare(b, Compare::LT, x, 0),
-                              fill_like(b, x, 0), fill_like(b, x, 1));
+  const Value step = b.select(
+      compare(b, Compare::LT, x, 0), fill_like(b, x, 0), fill_like(b, x, 1));
   return b.select(compare(b, Compare::EQ, x, 0), at_zero, step);
 }
 

@@ -24,9 +24,12 @@ Shape expand(Shape values, int64_t n) {
 // Arguments stride, padding, dilation, transposed, output_padding, groups
 // from position i on.
 Geometry geometry(Op& op, int i, int64_t spatial) {
-  return {expand(op.ints(i), spatial),     expand(op.ints(i + 1), spatial),
-          expand(op.ints(i + 2), spatial), expand(op.ints(i + 4), spatial),
-          op.flag(i + 3),                  op.integer(i + 5)};
+  return {expand(op.ints(i), spatial),
+          expand(op.ints(i + 1), spatial),
+          expand(op.ints(i + 2), spatial),
+          expand(op.ints(i + 4), spatial),
+          op.flag(i + 3),
+          op.integer(i + 5)};
 }
 
 // [N, C, spatial...] by [O, I, spatial...].
@@ -70,8 +73,12 @@ Value exchange_features(Builder& b, Value w, int64_t groups) {
 // The gradient of an ordinary convolution by its input, which is also the
 // transposed convolution: dilated input, flipped kernel. `size`: the result's
 // spatial sizes.
-Value backward_input(Builder& b, Value grad, Value weight, const Geometry& g,
-                     Shape size, DType dtype) {
+Value backward_input(Builder& b,
+                     Value grad,
+                     Value weight,
+                     const Geometry& g,
+                     Shape size,
+                     DType dtype) {
   const int64_t rank = b.rank(weight);
   auto dims = layout(rank);
   dims.groups = g.groups;
@@ -88,8 +95,8 @@ Value backward_input(Builder& b, Value grad, Value weight, const Geometry& g,
   return b.convolution(grad, flipped, dims, dtype);
 }
 
-Value forward(Builder& b, Value x, Value weight, const Geometry& g,
-              DType dtype) {
+Value forward(
+    Builder& b, Value x, Value weight, const Geometry& g, DType dtype) {
   auto dims = layout(b.rank(x));
   dims.stride = g.stride;
   dims.rhs_dilation = g.dilation;
@@ -100,8 +107,12 @@ Value forward(Builder& b, Value x, Value weight, const Geometry& g,
 
 // The gradient of an ordinary convolution by its kernel: the input convolved
 // with the output's gradient, batch and feature exchanged.
-Value backward_weight(Builder& b, Value grad, Value x, const Geometry& g,
-                      Shape weight, DType dtype) {
+Value backward_weight(Builder& b,
+                      Value grad,
+                      Value x,
+                      const Geometry& g,
+                      Shape weight,
+                      DType dtype) {
   const int64_t rank = b.rank(x);
   auto dims = layout(rank);
   std::swap(dims.input[0], dims.input[1]);    // batch = channels of x
@@ -123,8 +134,8 @@ Value with_bias(Op& op, Value y, int i) {
   if (!op.has(i)) {
     return y;
   }
-  return op.b.add(y, op.b.broadcast_in_dim(op.in(i, op.b.dtype(y)),
-                                           op.b.shape(y), {1}));
+  return op.b.add(
+      y, op.b.broadcast_in_dim(op.in(i, op.b.dtype(y)), op.b.shape(y), {1}));
 }
 
 Values convolution(Op& op) {
@@ -134,9 +145,9 @@ Values convolution(Op& op) {
   const Value x = op.in(0), weight = op.in(1);
   const DType dtype = opmath(b.dtype(x));
   const auto g = geometry(op, 3, b.rank(x) - 2);
-  const Value y = g.transposed ? backward_input(b, x, weight, g,
-                                                op.result().shape, dtype)
-                               : forward(b, x, weight, g, dtype);
+  const Value y =
+      g.transposed ? backward_input(b, x, weight, g, op.result().shape, dtype)
+                   : forward(b, x, weight, g, dtype);
   return {with_bias(op, y, 2)};
 }
 
@@ -155,10 +166,9 @@ Values convolution_backward(Op& op) {
                      : backward_input(b, grad, weight, g, b.shape(x), dtype);
   }
   if (mask[1]) {
-    results[1] =
-        g.transposed
-            ? backward_weight(b, x, grad, g, b.shape(weight), dtype)
-            : backward_weight(b, grad, x, g, b.shape(weight), dtype);
+    results[1] = g.transposed
+                     ? backward_weight(b, x, grad, g, b.shape(weight), dtype)
+                     : backward_weight(b, grad, x, g, b.shape(weight), dtype);
   }
   if (mask[2]) {
     Shape dims = spatial_dims(b.rank(x));

@@ -7,8 +7,7 @@ namespace {
 // A result filled with number argument i.
 Lowering filled(int i) {
   return [i](Op& op) -> Values {
-    return {op.b.broadcast(op.scalar(i, op.result().dtype),
-                           op.result().shape)};
+    return {op.b.broadcast(op.scalar(i, op.result().dtype), op.result().shape)};
   };
 }
 
@@ -26,9 +25,8 @@ Values arange(Op& op) {
   const DType dtype = integral ? DType::Int64 : DType::Float32;
   const Value i = b.iota({dtype, type.shape}, 0);
   const Value start = b.broadcast(op.scalar(0, dtype), type.shape);
-  const Value step =
-      b.broadcast(op.has(2) ? op.scalar(2, dtype) : b.constant(dtype, 1),
-                  type.shape);
+  const Value step = b.broadcast(
+      op.has(2) ? op.scalar(2, dtype) : b.constant(dtype, 1), type.shape);
   return {b.add(start, b.mul(i, step))};
 }
 
@@ -43,8 +41,8 @@ Lowering triangle(bool lower_part) {
     const Value row = b.iota({DType::Int64, shape}, rank - 2);
     const Value column = b.iota({DType::Int64, shape}, rank - 1);
     const Value edge = b.add(row, b.constant(DType::Int64, k, shape));
-    const Value keep = b.compare(
-        lower_part ? ir::Compare::LE : ir::Compare::GE, column, edge);
+    const Value keep =
+        b.compare(lower_part ? ir::Compare::LE : ir::Compare::GE, column, edge);
     return {b.select(keep, x, fill_like(b, x, 0))};
   };
 }
@@ -52,7 +50,8 @@ Lowering triangle(bool lower_part) {
 Values eye(Op& op) {
   auto& b = op.b;
   const auto& shape = op.result().shape;
-  return {b.compare(ir::Compare::EQ, b.iota({DType::Int64, shape}, 0),
+  return {b.compare(ir::Compare::EQ,
+                    b.iota({DType::Int64, shape}, 0),
                     b.iota({DType::Int64, shape}, 1))};
 }
 
@@ -87,20 +86,18 @@ const bool registered = [] {
   });
   lower("aten::scalar_tensor", filled(0));
   lower("aten::new_full", filled(2));
-  for (const char* name : {"aten::zeros_like", "aten::zero", "aten::zeros",
-                           "aten::new_zeros"}) {
+  for (const char* name :
+       {"aten::zeros_like", "aten::zero", "aten::zeros", "aten::new_zeros"}) {
     lower(name, constant(0));
   }
-  for (const char* name :
-       {"aten::ones_like", "aten::ones", "aten::new_ones"}) {
+  for (const char* name : {"aten::ones_like", "aten::ones", "aten::new_ones"}) {
     lower(name, constant(1));
   }
   lower("aten::arange.start_step", &arange);
   lower("aten::arange.start", [](Op& op) -> Values {
     auto& b = op.b;
     const auto& type = op.result();
-    const DType dtype =
-        is_integral(type.dtype) ? DType::Int64 : DType::Float32;
+    const DType dtype = is_integral(type.dtype) ? DType::Int64 : DType::Float32;
     return {b.add(b.broadcast(op.scalar(0, dtype), type.shape),
                   b.iota({dtype, type.shape}, 0))};
   });

@@ -61,9 +61,8 @@ Value coordinates(Builder& b, Value index, int64_t dim) {
   one.push_back(1);
   Values parts;
   for (int64_t d = 0; d < static_cast<int64_t>(shape.size()); ++d) {
-    const Value part =
-        d == dim ? b.convert(index, DType::Int64)
-                 : b.iota({DType::Int64, shape}, d);
+    const Value part = d == dim ? b.convert(index, DType::Int64)
+                                : b.iota({DType::Int64, shape}, d);
     parts.push_back(b.reshape(part, one));
   }
   return b.concatenate(parts, static_cast<int64_t>(shape.size()));
@@ -76,10 +75,9 @@ Values gather(Op& op) {
     return {b.constant(op.result(), std::string{})};
   }
   if (b.rank(x) == 0 || b.rank(index) == 0) {
-    return {b.broadcast(b.rank(x) == 0
-                            ? x
-                            : b.reshape(take_rows(b, x, index), {}),
-                        op.result().shape)};
+    return {
+        b.broadcast(b.rank(x) == 0 ? x : b.reshape(take_rows(b, x, index), {}),
+                    op.result().shape)};
   }
   const int64_t rank = b.rank(x);
   ir::GatherDimensions dims;
@@ -89,12 +87,15 @@ Values gather(Op& op) {
   }
   dims.index_vector = rank;
   dims.slice_sizes = Shape(rank, 1);
-  return {b.gather(x, coordinates(b, index, wrap(op.integer(1), rank)),
-                   dims)};
+  return {b.gather(x, coordinates(b, index, wrap(op.integer(1), rank)), dims)};
 }
 
 // x with updates combined in along dim at index.
-Value scatter(Builder& b, Value x, int64_t dim, Value index, Value updates,
+Value scatter(Builder& b,
+              Value x,
+              int64_t dim,
+              Value index,
+              Value updates,
               const std::string& op) {
   if (b.type(index).numel() == 0) {
     return x;
@@ -109,8 +110,7 @@ Value scatter(Builder& b, Value x, int64_t dim, Value index, Value updates,
   }
   const int64_t rank = b.rank(x);
   if (b.shape(updates) != b.shape(index)) {
-    updates = b.slice(updates, Shape(rank, 0), b.shape(index),
-                      Shape(rank, 1));
+    updates = b.slice(updates, Shape(rank, 0), b.shape(index), Shape(rank, 1));
   }
   ir::ScatterDimensions dims;
   for (int64_t d = 0; d < rank; ++d) {
@@ -118,9 +118,9 @@ Value scatter(Builder& b, Value x, int64_t dim, Value index, Value updates,
     dims.scatter_to_operand.push_back(d);
   }
   dims.index_vector = rank;
-  return b.reshape(b.scatter(x, coordinates(b, index, dim), updates, dims,
-                             combine(op)),
-                   shape);
+  return b.reshape(
+      b.scatter(x, coordinates(b, index, dim), updates, dims, combine(op)),
+      shape);
 }
 
 // index_put and friends: rows of x (leading dims indexed) updated.
@@ -141,8 +141,9 @@ Indexed analyse(Op& op, const Values& indices, Shape shape) {
     }
     if (b.dtype(indices[d]) == DType::Bool ||
         b.dtype(indices[d]) == DType::UInt8) {
-      throw Unsupported("a mask selects a number of elements that depends on "
-                        "the data");
+      throw Unsupported(
+          "a mask selects a number of elements that depends on "
+          "the data");
     }
     result.adjacent = result.adjacent &&
                       (result.indexed.empty() ||
@@ -164,7 +165,8 @@ Indexed analyse(Op& op, const Values& indices, Shape shape) {
     Value index = b.convert(indices[d], DType::Int64);
     const Value size = fill_like(b, index, static_cast<double>(shape[d]));
     index = b.select(b.compare(Compare::LT, index, fill_like(b, index, 0)),
-                     b.add(index, size), index);
+                     b.add(index, size),
+                     index);
     parts.push_back(b.reshape(b.broadcast(index, result.broadcast), one));
   }
   result.positions =
@@ -176,8 +178,8 @@ Indexed analyse(Op& op, const Values& indices, Shape shape) {
 // in front. Maps [broadcast..., rest...] to the result's order.
 Shape result_order(const Indexed& indexed) {
   const auto n = static_cast<int64_t>(indexed.broadcast.size());
-  const auto rest = static_cast<int64_t>(indexed.order.size() -
-                                         indexed.indexed.size());
+  const auto rest =
+      static_cast<int64_t>(indexed.order.size() - indexed.indexed.size());
   const int64_t before = indexed.adjacent ? indexed.indexed[0] : 0;
   Shape order;
   for (int64_t d = 0; d < before; ++d) {
@@ -222,12 +224,11 @@ Values index_put(Op& op) {
   const auto indices = op.list(1);
   const Value values = op.in(2, b.dtype(x));
   // A single mask as large as x with one value is a select.
-  if (indices.size() == 1 && indices[0] &&
-      b.dtype(indices[0]) == DType::Bool &&
+  if (indices.size() == 1 && indices[0] && b.dtype(indices[0]) == DType::Bool &&
       b.shape(indices[0]) == b.shape(x) && b.type(values).numel() == 1 &&
       !op.flag(3)) {
-    return {b.select(indices[0], b.broadcast(b.reshape(values, {}), b.shape(x)),
-                     x)};
+    return {b.select(
+        indices[0], b.broadcast(b.reshape(values, {}), b.shape(x)), x)};
   }
   const auto indexed = analyse(op, indices, b.shape(x));
   const Value front = b.transpose(x, indexed.order);
@@ -257,7 +258,7 @@ Values index_put(Op& op) {
   for (int64_t d = k; d < b.rank(x); ++d) {
     dims.update_window.push_back(n + d - k);
   }
-  const std::string how = !op.flag(3)                    ? ""
+  const std::string how = !op.flag(3)                 ? ""
                           : b.dtype(x) == DType::Bool ? "or"
                                                       : "add";
   const Value written =
@@ -286,8 +287,8 @@ Values index_update(Op& op, const std::string& how) {
   }
   if (op.name().starts_with("aten::index_add") && op.has(4) &&
       op.number(4) != 1) {
-    source = b.mul(source, b.broadcast(op.scalar(4, b.dtype(x)),
-                                       b.shape(source)));
+    source =
+        b.mul(source, b.broadcast(op.scalar(4, b.dtype(x)), b.shape(source)));
   }
   ir::ScatterDimensions dims;
   dims.index_vector = 1;
@@ -315,15 +316,18 @@ Values embedding_backward(Op& op) {
   Value grad = b.reshape(op.in(0, dtype), {n, width});
   const Value padding = b.constant(DType::Int64, op.integer(3), {n});
   const Value real = b.compare(Compare::NE, index, padding);
-  grad = b.select(b.broadcast_in_dim(real, {n, width}, {0}), grad,
-                  fill_like(b, grad, 0));
+  grad = b.select(
+      b.broadcast_in_dim(real, {n, width}, {0}), grad, fill_like(b, grad, 0));
   ir::ScatterDimensions dims;
   dims.index_vector = 1;
   dims.inserted_window = {0};
   dims.scatter_to_operand = {0};
   dims.update_window = {1};
-  return {b.scatter(b.constant(dtype, 0, op.result().shape), index, grad,
-                    dims, combine("add"))};
+  return {b.scatter(b.constant(dtype, 0, op.result().shape),
+                    index,
+                    grad,
+                    dims,
+                    combine("add"))};
 }
 
 Values is_in(Op& op) {
@@ -333,12 +337,10 @@ Values is_in(Op& op) {
   const Value x = op.in(0, dtype);
   const Value test = op.in(1, dtype);
   const int64_t n = b.type(x).numel(), m = b.type(test).numel();
-  const Value left =
-      b.broadcast_in_dim(b.reshape(x, {n}), {n, m}, {0});
-  const Value right =
-      b.broadcast_in_dim(b.reshape(test, {m}), {n, m}, {1});
-  Value found = b.reduce(b.compare(Compare::EQ, left, right),
-                         ir::Reduce::Or, {1});
+  const Value left = b.broadcast_in_dim(b.reshape(x, {n}), {n, m}, {0});
+  const Value right = b.broadcast_in_dim(b.reshape(test, {m}), {n, m}, {1});
+  Value found =
+      b.reduce(b.compare(Compare::EQ, left, right), ir::Reduce::Or, {1});
   if (op.flag(3)) {
     found = b.logical_not(found);
   }
@@ -347,28 +349,26 @@ Values is_in(Op& op) {
 
 const bool registered = [] {
   lower("aten::embedding", [](Op& op) -> Values {
-    return {op.b.reshape(take_rows(op.b, op.in(0), op.in(1)),
-                         op.result().shape)};
+    return {
+        op.b.reshape(take_rows(op.b, op.in(0), op.in(1)), op.result().shape)};
   });
   lower("aten::embedding_dense_backward", &embedding_backward);
   lower("aten::index_select", [](Op& op) -> Values {
     const int64_t rank = op.b.rank(op.in(0));
-    return {index_select(op.b, op.in(0), wrap(op.integer(1), rank),
-                         op.in(2))};
+    return {index_select(op.b, op.in(0), wrap(op.integer(1), rank), op.in(2))};
   });
   lower("aten::gather", &gather);
   const auto scatter_of = [](const char* name, const char* how) {
     lower(name, [how = std::string(how)](Op& op) -> Values {
       auto& b = op.b;
       const Value x = op.in(0), index = op.in(2);
-      const bool tensor =
-          std::holds_alternative<ir::Operand>(op.argument(3)) &&
-          op.name() != "aten::scatter.value";
+      const bool tensor = std::holds_alternative<ir::Operand>(op.argument(3)) &&
+                          op.name() != "aten::scatter.value";
       const Value updates =
           tensor ? op.in(3, b.dtype(x))
                  : b.broadcast(op.scalar(3, b.dtype(x)), b.shape(index));
-      return {scatter(b, x, wrap(op.integer(1), b.rank(x)), index, updates,
-                      how)};
+      return {
+          scatter(b, x, wrap(op.integer(1), b.rank(x)), index, updates, how)};
     });
   };
   scatter_of("aten::scatter.src", "");
@@ -387,8 +387,12 @@ const bool registered = [] {
       throw Unsupported("mean, or without the initial values");
     }
     const Value x = op.in(0);
-    return {scatter(b, x, wrap(op.integer(1), b.rank(x)), op.in(2),
-                    op.in(3, b.dtype(x)), hlo)};
+    return {scatter(b,
+                    x,
+                    wrap(op.integer(1), b.rank(x)),
+                    op.in(2),
+                    op.in(3, b.dtype(x)),
+                    hlo)};
   });
   lower("aten::index.Tensor", &index);
   lower("aten::_unsafe_index.Tensor", &index);

@@ -15,22 +15,27 @@ struct Target {
   Value weight;   // [n]: class weight, 0 where ignored
 };
 
-Target target(Op& op, int position, int weight, int64_t ignore, int64_t n,
-              int64_t classes, DType dtype) {
+Target target(Op& op,
+              int position,
+              int weight,
+              int64_t ignore,
+              int64_t n,
+              int64_t classes,
+              DType dtype) {
   auto& b = op.b;
-  const Value index =
-      b.reshape(b.convert(op.in(position), DType::Int64), {n});
+  const Value index = b.reshape(b.convert(op.in(position), DType::Int64), {n});
   const Shape shape{n, classes};
-  const Value one_hot =
-      b.compare(Compare::EQ, b.broadcast_in_dim(index, shape, {0}),
-                b.iota({DType::Int64, shape}, 1));
-  const Value valid = b.compare(Compare::NE, index,
-                                b.constant(DType::Int64, ignore, {n}));
+  const Value one_hot = b.compare(Compare::EQ,
+                                  b.broadcast_in_dim(index, shape, {0}),
+                                  b.iota({DType::Int64, shape}, 1));
+  const Value valid =
+      b.compare(Compare::NE, index, b.constant(DType::Int64, ignore, {n}));
   Value w = b.convert(valid, dtype);
   if (op.has(weight)) {
-    const Value each = b.select(
-        one_hot, b.broadcast_in_dim(op.in(weight, dtype), shape, {1}),
-        b.constant(dtype, 0, shape));
+    const Value each =
+        b.select(one_hot,
+                 b.broadcast_in_dim(op.in(weight, dtype), shape, {1}),
+                 b.constant(dtype, 0, shape));
     w = b.mul(w, b.reduce(each, Reduce::Add, {1}));
   }
   return {one_hot, w};
@@ -49,9 +54,9 @@ Values nll_forward(Op& op) {
       b.reduce(b.select(t.one_hot, x, fill_like(b, x, 0)), Reduce::Add, {1});
   // An ignored row contributes 0, whatever it holds.
   const Value zero = fill_like(b, picked, 0);
-  const Value loss =
-      b.select(b.compare(Compare::EQ, t.weight, zero), zero,
-               b.neg(b.mul(picked, t.weight)));
+  const Value loss = b.select(b.compare(Compare::EQ, t.weight, zero),
+                              zero,
+                              b.neg(b.mul(picked, t.weight)));
   const Value total_weight = b.reduce(t.weight, Reduce::Add, {0});
   if (op.integer(3) == kNone) {
     return {b.reshape(loss, op.result(0).shape),
@@ -81,7 +86,8 @@ Values nll_backward(Op& op) {
              : b.broadcast(b.reshape(grad, {}), {n});
   const Value row = b.neg(b.mul(grad, t.weight));
   const Shape full{n, classes};
-  return {b.reshape(b.select(t.one_hot, b.broadcast_in_dim(row, full, {0}),
+  return {b.reshape(b.select(t.one_hot,
+                             b.broadcast_in_dim(row, full, {0}),
                              b.constant(dtype, 0, full)),
                     shape)};
 }
@@ -91,19 +97,18 @@ const bool registered = [] {
   lower("aten::nll_loss_backward", &nll_backward);
   lower("aten::mse_loss", [](Op& op) -> Values {
     const DType dtype = opmath(op.result().dtype);
-    const auto [a, c] =
-        broadcast_pair(op.b, op.in(0, dtype), op.in(1, dtype));
+    const auto [a, c] = broadcast_pair(op.b, op.in(0, dtype), op.in(1, dtype));
     const Value d = op.b.sub(a, c);
-    return {reduce_loss(op.b, op.b.mul(d, d), op.has(2) ? op.integer(2) : kMean)};
+    return {
+        reduce_loss(op.b, op.b.mul(d, d), op.has(2) ? op.integer(2) : kMean)};
   });
   lower("aten::mse_loss_backward", [](Op& op) -> Values {
     // grad, self, target, reduction
     auto& b = op.b;
     const DType dtype = opmath(op.result().dtype);
     const auto [a, c] = broadcast_pair(b, op.in(1, dtype), op.in(2, dtype));
-    const double n = op.integer(3) == kMean
-                         ? static_cast<double>(b.type(a).numel())
-                         : 1;
+    const double n =
+        op.integer(3) == kMean ? static_cast<double>(b.type(a).numel()) : 1;
     const Value grad = b.broadcast(op.in(0, dtype), b.shape(a));
     return {b.mul(b.mul(b.sub(a, c), fill_like(b, a, 2 / n)), grad)};
   });

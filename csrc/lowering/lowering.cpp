@@ -63,7 +63,9 @@ Op::Op(ir::Builder& builder,
       arguments_(arguments),
       results_(results) {}
 
-int Op::argument_count() const { return static_cast<int>(arguments_.size()); }
+int Op::argument_count() const {
+  return static_cast<int>(arguments_.size());
+}
 
 const ir::Attribute& Op::argument(int i) const {
   if (i < 0 || i >= argument_count()) {
@@ -171,7 +173,9 @@ int64_t Op::integer(int i) const {
   return static_cast<int64_t>(number(i));
 }
 
-bool Op::flag(int i) const { return has(i) && number(i) != 0; }
+bool Op::flag(int i) const {
+  return has(i) && number(i) != 0;
+}
 
 std::vector<int64_t> Op::ints(int i) const {
   const auto& a = argument(i);
@@ -191,7 +195,9 @@ std::string Op::string(int i) const {
   return std::get<std::string>(argument(i));
 }
 
-DType Op::dtype(int i) const { return std::get<DType>(argument(i)); }
+DType Op::dtype(int i) const {
+  return std::get<DType>(argument(i));
+}
 
 ir::TensorType Op::type(int i) const {
   if (const auto* number = std::get_if<ir::NumberTensor>(&argument(i))) {
@@ -200,8 +206,12 @@ ir::TensorType Op::type(int i) const {
   return b.type(in(i));
 }
 
-const ir::TensorType& Op::result(int k) const { return results_.at(k); }
-int Op::result_count() const { return static_cast<int>(results_.size()); }
+const ir::TensorType& Op::result(int k) const {
+  return results_.at(k);
+}
+int Op::result_count() const {
+  return static_cast<int>(results_.size());
+}
 
 DType Op::promoted(std::initializer_list<int> positions) const {
   // torch.result_type: dimensioned tensors, then 0-dim ones, then numbers;
@@ -289,7 +299,9 @@ std::optional<Values> call(ir::Builder& builder,
   }
   if (values.size() != results.size()) {
     throw std::logic_error(fmt::format("[{}] lowered to {} results, not {}",
-                                       name, values.size(), results.size()));
+                                       name,
+                                       values.size(),
+                                       results.size()));
   }
   for (size_t k = 0; k < results.size(); ++k) {
     if (is_undefined(results[k])) {
@@ -298,10 +310,11 @@ std::optional<Values> call(ir::Builder& builder,
     }
     values[k] = body.convert(values[k], results[k].dtype);
     if (body.shape(values[k]) != results[k].shape) {
-      throw std::logic_error(
-          fmt::format("[{}] result {} lowered to {}, not {}", name, k,
-                      ir::to_string(body.type(values[k])),
-                      ir::to_string(results[k])));
+      throw std::logic_error(fmt::format("[{}] result {} lowered to {}, not {}",
+                                         name,
+                                         k,
+                                         ir::to_string(body.type(values[k])),
+                                         ir::to_string(results[k])));
     }
   }
   auto program = body.finish(values);

@@ -55,11 +55,7 @@ std::pair<Value, Value> broadcast_pair(ir::Builder& b, Value a, Value c) {
   return {left, b.broadcast(c, shape)};
 }
 
-Value narrow(ir::Builder& b,
-             Value x,
-             int64_t dim,
-             int64_t start,
-             int64_t end) {
+Value narrow(ir::Builder& b, Value x, int64_t dim, int64_t start, int64_t end) {
   Shape from(b.rank(x), 0), to = b.shape(x), stride(b.rank(x), 1);
   from[dim] = start;
   to[dim] = end;
@@ -100,8 +96,8 @@ Shape inverse(const Shape& permutation) {
 
 Value sum(ir::Builder& b, Value x, Shape dims) {
   const DType dtype = b.dtype(x);
-  return b.convert(
-      b.reduce(b.convert(x, opmath(dtype)), ir::Reduce::Add, dims), dtype);
+  return b.convert(b.reduce(b.convert(x, opmath(dtype)), ir::Reduce::Add, dims),
+                   dtype);
 }
 
 Value average(ir::Builder& b, Value x, Shape dims) {
@@ -111,8 +107,7 @@ Value average(ir::Builder& b, Value x, Shape dims) {
 }
 
 Value truth(ir::Builder& b, Value x) {
-  return b.dtype(x) == DType::Bool ? x
-                                   : compare(b, ir::Compare::NE, x, 0);
+  return b.dtype(x) == DType::Bool ? x : compare(b, ir::Compare::NE, x, 0);
 }
 
 Value is_nan(ir::Builder& b, Value x) {

@@ -47,9 +47,8 @@ Value combined(Op& op, Value product, int beta, int alpha) {
 
 const bool registered = [] {
   for (const char* name : {"aten::mm", "aten::bmm"}) {
-    lower(name, [](Op& op) -> Values {
-      return {product(op.b, op.in(0), op.in(1))};
-    });
+    lower(name,
+          [](Op& op) -> Values { return {product(op.b, op.in(0), op.in(1))}; });
   }
   lower("aten::mv", [](Op& op) -> Values {
     return {vector_product(op.b, op.in(0), op.in(1))};

@@ -49,7 +49,8 @@ Values layer_norm(Op& op) {
   if (op.has(3)) {
     y = b.add(y, b.broadcast(op.in(3, dtype), shape));
   }
-  return {y, b.reshape(mean, op.result(1).shape),
+  return {y,
+          b.reshape(mean, op.result(1).shape),
           b.reshape(rstd, op.result(2).shape)};
 }
 
@@ -69,14 +70,12 @@ Values layer_norm_backward(Op& op) {
   const auto mask = op.ints(7);
   Values results(3);
   if (mask[0]) {
-    const Value g = op.has(5)
-                        ? b.mul(grad, b.broadcast(op.in(5, dtype), shape))
-                        : grad;
+    const Value g =
+        op.has(5) ? b.mul(grad, b.broadcast(op.in(5, dtype), shape)) : grad;
     const Value mean_g = spread(b, average(b, g, dims), shape, dims);
     const Value mean_gn =
         spread(b, average(b, b.mul(g, normal), dims), shape, dims);
-    results[0] =
-        b.mul(rstd, b.sub(b.sub(g, mean_g), b.mul(normal, mean_gn)));
+    results[0] = b.mul(rstd, b.sub(b.sub(g, mean_g), b.mul(normal, mean_gn)));
   }
   if (mask[1] && op.has(5)) {
     results[1] = b.reduce(b.mul(grad, normal), Reduce::Add, outer);
@@ -92,8 +91,12 @@ Value channels(Builder& b, Value v, Shape shape) {
   return b.broadcast_in_dim(v, shape, {1});
 }
 
-Values batch_norm(Op& op, bool training, int running, double momentum,
-                  double eps, bool functional_stats) {
+Values batch_norm(Op& op,
+                  bool training,
+                  int running,
+                  double momentum,
+                  double eps,
+                  bool functional_stats) {
   auto& b = op.b;
   const DType dtype = opmath(op.type(0).dtype);
   const Value x = op.in(0, dtype);
@@ -109,8 +112,7 @@ Values batch_norm(Op& op, bool training, int running, double momentum,
     variance = op.in(running + 1, dtype);
   }
   rstd = inverse_deviation(b, variance, eps);
-  Value y = b.mul(b.sub(x, channels(b, mean, shape)),
-                  channels(b, rstd, shape));
+  Value y = b.mul(b.sub(x, channels(b, mean, shape)), channels(b, rstd, shape));
   if (op.has(1)) {
     y = b.mul(y, channels(b, op.in(1, dtype), shape));
   }
@@ -125,8 +127,7 @@ Values batch_norm(Op& op, bool training, int running, double momentum,
     const double n = static_cast<double>(count(shape, dims));
     const Value m = b.constant(dtype, momentum, b.shape(mean));
     const Value keep = b.constant(dtype, 1 - momentum, b.shape(mean));
-    const Value unbiased =
-        b.mul(variance, fill_like(b, variance, n / (n - 1)));
+    const Value unbiased = b.mul(variance, fill_like(b, variance, n / (n - 1)));
     const auto update = [&](int i, Value fresh) {
       const Value old = op.in(i, dtype);
       return training ? b.add(b.mul(old, keep), b.mul(fresh, m)) : old;
@@ -147,16 +148,15 @@ Values batch_norm_backward(Op& op) {
   const auto dims = complement(b.rank(x), {1});
   const bool training = op.flag(7);
   const Value mean = training ? op.in(5, dtype) : op.in(3, dtype);
-  const Value rstd =
-      training ? op.in(6, dtype)
-               : inverse_deviation(b, op.in(4, dtype), op.number(8));
-  const Value normal = b.mul(b.sub(x, channels(b, mean, shape)),
-                             channels(b, rstd, shape));
+  const Value rstd = training
+                         ? op.in(6, dtype)
+                         : inverse_deviation(b, op.in(4, dtype), op.number(8));
+  const Value normal =
+      b.mul(b.sub(x, channels(b, mean, shape)), channels(b, rstd, shape));
   const auto mask = op.ints(9);
   Values results(3);
   if (mask[0]) {
-    const Value scale =
-        op.has(2) ? b.mul(rstd, op.in(2, dtype)) : rstd;
+    const Value scale = op.has(2) ? b.mul(rstd, op.in(2, dtype)) : rstd;
     Value centred = grad;
     if (training) {
       const Value mean_g = channels(b, average(b, grad, dims), shape);

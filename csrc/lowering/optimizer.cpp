@@ -45,8 +45,7 @@ Value binary(Builder& b, const std::string& hlo, Value x, Value y) {
   return b.binary(hlo, a, c);
 }
 
-void lower_binary(const std::string& name, const std::string& hlo,
-                  bool alpha) {
+void lower_binary(const std::string& name, const std::string& hlo, bool alpha) {
   for (const char* overload : {".Scalar", ".ScalarList"}) {
     lower_each("aten::_foreach_" + name + overload,
                [hlo](Op& op, size_t k, Value x, DType dtype) {
@@ -72,10 +71,9 @@ void lower_binary(const std::string& name, const std::string& hlo,
 }
 
 void lower_unary(const std::string& name, const std::string& hlo) {
-  lower_each("aten::_foreach_" + name,
-             [hlo](Op& op, size_t, Value x, DType) {
-               return op.b.unary(hlo, x);
-             });
+  lower_each("aten::_foreach_" + name, [hlo](Op& op, size_t, Value x, DType) {
+    return op.b.unary(hlo, x);
+  });
 }
 
 // self + value * (t1 op t2)
@@ -86,8 +84,8 @@ void lower_pointwise(const std::string& name, const std::string& hlo) {
                  auto& b = op.b;
                  const Value t1 = b.convert(op.list(1)[k], dtype);
                  const Value t2 = b.convert(op.list(2)[k], dtype);
-                 const Value scaled = binary(b, "multiply", t1,
-                                             scalar_at(op, 3, k, dtype));
+                 const Value scaled =
+                     binary(b, "multiply", t1, scalar_at(op, 3, k, dtype));
                  return b.add(x, binary(b, hlo, scaled, t2));
                });
   }
@@ -98,9 +96,10 @@ Value lerp(Op& op, size_t k, Value x, DType dtype, Value weight) {
   const Value end = b.convert(op.list(1)[k], dtype);
   const Value w = b.broadcast(weight, b.shape(x));
   const Value d = b.sub(end, x);
-  const Value near = b.compare(Compare::LT, b.unary("abs", w),
-                               fill_like(b, w, 0.5));
-  return b.select(near, b.add(x, b.mul(w, d)),
+  const Value near =
+      b.compare(Compare::LT, b.unary("abs", w), fill_like(b, w, 0.5));
+  return b.select(near,
+                  b.add(x, b.mul(w, d)),
                   b.sub(end, b.mul(d, b.sub(fill_like(b, w, 1), w))));
 }
 
@@ -132,14 +131,14 @@ Values unscale(Op& op) {
   for (Value grad : op.list(0)) {
     const Value x = b.convert(grad, DType::Float32);
     const Value bad = b.logical_not(b.is_finite(x));
-    const Value any =
-        b.reduce(bad, ir::Reduce::Or, wrap_dims({}, b.rank(x)));
+    const Value any = b.reduce(bad, ir::Reduce::Or, wrap_dims({}, b.rank(x)));
     found = b.select(b.broadcast(any, shape), fill_like(b, found, 1), found);
     const Value inverse =
         b.broadcast(b.reshape(op.in(2, DType::Float32), {}), b.shape(x));
-    results.push_back(b.select(
-        b.compare(Compare::EQ, inverse, fill_like(b, inverse, 1)), x,
-        b.mul(x, inverse)));
+    results.push_back(
+        b.select(b.compare(Compare::EQ, inverse, fill_like(b, inverse, 1)),
+                 x,
+                 b.mul(x, inverse)));
   }
   results.push_back(found);
   return results;
@@ -151,12 +150,14 @@ Values update_scale(Op& op) {
   auto& b = op.b;
   const Value scale = op.in(0, DType::Float32);
   const Value tracker = op.in(1);
-  const Value bad = b.compare(Compare::NE, op.in(2, DType::Float32),
+  const Value bad = b.compare(Compare::NE,
+                              op.in(2, DType::Float32),
                               fill_like(b, op.in(2, DType::Float32), 0));
   const Value next = b.add(tracker, fill_like(b, tracker, 1));
-  const Value due = b.compare(
-      Compare::EQ, next,
-      b.constant(b.dtype(tracker), op.integer(5), b.shape(tracker)));
+  const Value due =
+      b.compare(Compare::EQ,
+                next,
+                b.constant(b.dtype(tracker), op.integer(5), b.shape(tracker)));
   const Value grown = b.mul(scale, fill_like(b, scale, op.number(3)));
   const Value sane = b.select(b.is_finite(grown), grown, scale);
   const Value kept = b.select(due, sane, scale);
@@ -184,11 +185,9 @@ const bool registered = [] {
   lower_each("aten::_foreach_zero", [](Op& op, size_t, Value x, DType) {
     return fill_like(op.b, x, 0);
   });
-  lower_each("aten::_foreach_copy",
-             [](Op& op, size_t k, Value x, DType dtype) {
-               return op.b.broadcast(op.b.convert(op.list(1)[k], dtype),
-                                     op.b.shape(x));
-             });
+  lower_each("aten::_foreach_copy", [](Op& op, size_t k, Value x, DType dtype) {
+    return op.b.broadcast(op.b.convert(op.list(1)[k], dtype), op.b.shape(x));
+  });
   lower_pointwise("addcmul", "multiply");
   lower_pointwise("addcdiv", "divide");
   lower_each("aten::_foreach_lerp.Scalar",
@@ -197,8 +196,7 @@ const bool registered = [] {
              });
   lower_each("aten::_foreach_lerp.List",
              [](Op& op, size_t k, Value x, DType dtype) {
-               return lerp(op, k, x, dtype,
-                           op.b.convert(op.list(2)[k], dtype));
+               return lerp(op, k, x, dtype, op.b.convert(op.list(2)[k], dtype));
              });
   lower_each("aten::_foreach_norm.Scalar", &norm);
   lower("aten::_amp_foreach_non_finite_check_and_unscale", &unscale);

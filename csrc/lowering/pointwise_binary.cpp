@@ -17,7 +17,9 @@ std::pair<Value, Value> operands(Op& op, DType dtype) {
   return broadcast_pair(op.b, a, op.scalar(1, dtype));
 }
 
-DType arithmetic(Op& op) { return opmath(op.promoted({0, 1})); }
+DType arithmetic(Op& op) {
+  return opmath(op.promoted({0, 1}));
+}
 
 void lower_each(std::initializer_list<const char*> names, Lowering f) {
   for (const char* name : names) {
@@ -44,13 +46,12 @@ void lower_float(std::initializer_list<const char*> names, Binary f) {
 // Argument i times alpha, which is argument 2.
 Value scaled(Op& op, int i, DType dtype) {
   const Value x = op.scalar(i, dtype);
-  if (!op.has(2) || (std::holds_alternative<int64_t>(op.argument(2)) &&
-                     op.integer(2) == 1)) {
+  if (!op.has(2) ||
+      (std::holds_alternative<int64_t>(op.argument(2)) && op.integer(2) == 1)) {
     return x;
   }
   const auto [a, alpha] = broadcast_pair(op.b, x, op.scalar(2, dtype));
-  return dtype == DType::Bool ? op.b.logical_and(a, alpha)
-                              : op.b.mul(a, alpha);
+  return dtype == DType::Bool ? op.b.logical_and(a, alpha) : op.b.mul(a, alpha);
 }
 
 Values add(Op& op) {
@@ -105,8 +106,8 @@ Value floor_divide_floats(Builder& b, Value a, Value c) {
   const Value up = compare(b, Compare::GT, b.sub(div, low), 0.5);
   const Value rounded = b.select(up, b.add(low, one), low);
   const Value quotient = b.div(a, c);
-  const Value nonzero = b.select(compare(b, Compare::NE, div, 0), rounded,
-                                 b.mul(quotient, zero));
+  const Value nonzero =
+      b.select(compare(b, Compare::NE, div, 0), rounded, b.mul(quotient, zero));
   return b.select(compare(b, Compare::EQ, c, 0), quotient, nonzero);
 }
 
@@ -188,8 +189,8 @@ Value hypotenuse(Builder& b, Value a, Value c) {
   const Value large = b.max(x, y), ratio = b.div(b.min(x, y), large);
   const Value one = fill_like(b, x, 1);
   const Value h = b.mul(large, b.sqrt(b.add(one, b.mul(ratio, ratio))));
-  const Value plain = b.logical_or(compare(b, Compare::EQ, large, 0),
-                                   b.chlo("is_inf", large));
+  const Value plain =
+      b.logical_or(compare(b, Compare::EQ, large, 0), b.chlo("is_inf", large));
   return b.select(plain, large, h);
 }
 
@@ -203,8 +204,8 @@ Value copy_sign(Builder& b, Value a, Value c) {
 Value log_add(Builder& b, Value a, Value c, double base) {
   const Value scale = fill_like(b, a, std::log(base));
   const Value gap = b.unary("abs", b.sub(a, c));
-  const Value tail = b.div(
-      b.unary("log_plus_one", b.exp(b.neg(b.mul(gap, scale)))), scale);
+  const Value tail =
+      b.div(b.unary("log_plus_one", b.exp(b.neg(b.mul(gap, scale)))), scale);
   const Value same_infinity =
       b.logical_and(b.chlo("is_inf", a), b.compare(Compare::EQ, a, c));
   return b.select(same_infinity, a, b.add(b.max(a, c), tail));
@@ -213,8 +214,8 @@ Value log_add(Builder& b, Value a, Value c, double base) {
 // x * log, 0 where x is 0, NaN where y is.
 Value times_log(Builder& b, Value x, Value y, const char* log) {
   const Value product = b.mul(x, b.unary(log, y));
-  const Value kept = b.select(compare(b, Compare::EQ, x, 0),
-                              fill_like(b, x, 0), product);
+  const Value kept =
+      b.select(compare(b, Compare::EQ, x, 0), fill_like(b, x, 0), product);
   return b.select(is_nan(b, y), y, kept);
 }
 
@@ -225,7 +226,8 @@ Value greatest_divisor(Builder& b, Value a, Value c) {
   return b.while_loop(
       {x, y},
       [](Builder& r, const ir::Values& v) -> ir::Values {
-        return {r.reduce(compare(r, Compare::NE, v[1], 0), ir::Reduce::Or,
+        return {r.reduce(compare(r, Compare::NE, v[1], 0),
+                         ir::Reduce::Or,
                          range(0, r.rank(v[1])))};
       },
       [](Builder& r, const ir::Values& v) -> ir::Values {
@@ -239,7 +241,8 @@ Value greatest_divisor(Builder& b, Value a, Value c) {
 Value shift_right(Builder& b, Value a, Value c) {
   return b.binary(is_unsigned(b.dtype(a)) ? "shift_right_logical"
                                           : "shift_right_arithmetic",
-                  a, c);
+                  a,
+                  c);
 }
 
 const bool registered = [] {
@@ -249,18 +252,16 @@ const bool registered = [] {
   lower_binary({"mul.Tensor", "mul.Scalar"}, &mul);
   lower_each({"div.Tensor", "div.Scalar"},
              [](Op& op) { return divide(op, ""); });
-  lower_each({"div.Tensor_mode", "div.Scalar_mode"}, [](Op& op) {
-    return divide(op, op.has(2) ? op.string(2) : "");
-  });
+  lower_each({"div.Tensor_mode", "div.Scalar_mode"},
+             [](Op& op) { return divide(op, op.has(2) ? op.string(2) : ""); });
   lower_each({"floor_divide", "floor_divide.Scalar"},
              [](Op& op) { return divide(op, "floor"); });
   lower_binary(
       {"remainder.Tensor", "remainder.Scalar", "remainder.Scalar_Tensor"},
       &remainder);
-  lower_binary({"fmod.Tensor", "fmod.Scalar"},
-               [](Builder& b, Value a, Value c) {
-                 return b.binary("remainder", a, c);
-               });
+  lower_binary(
+      {"fmod.Tensor", "fmod.Scalar"},
+      [](Builder& b, Value a, Value c) { return b.binary("remainder", a, c); });
   lower("aten::pow.Tensor_Scalar", &power_of_scalar);
   lower_each({"pow.Tensor_Tensor", "pow.Scalar"}, [](Op& op) -> Values {
     const auto [x, e] = operands(op, opmath(op.result().dtype));
@@ -274,23 +275,20 @@ const bool registered = [] {
   lower_float({"logaddexp"}, [](Builder& b, Value a, Value c) {
     return log_add(b, a, c, M_E);
   });
-  lower_float({"logaddexp2"}, [](Builder& b, Value a, Value c) {
-    return log_add(b, a, c, 2);
-  });
-  lower_float({"xlogy.Tensor", "xlogy.Scalar_Other", "xlogy.Scalar_Self"},
-              [](Builder& b, Value x, Value y) {
-                return times_log(b, x, y, "log");
-              });
-  lower_float({"special_xlog1py", "special_xlog1py.other_scalar",
+  lower_float({"logaddexp2"},
+              [](Builder& b, Value a, Value c) { return log_add(b, a, c, 2); });
+  lower_float(
+      {"xlogy.Tensor", "xlogy.Scalar_Other", "xlogy.Scalar_Self"},
+      [](Builder& b, Value x, Value y) { return times_log(b, x, y, "log"); });
+  lower_float({"special_xlog1py",
+               "special_xlog1py.other_scalar",
                "special_xlog1py.self_scalar"},
               [](Builder& b, Value x, Value y) {
                 return times_log(b, x, y, "log_plus_one");
               });
-  lower_float({"special_zeta", "special_zeta.other_scalar",
-               "special_zeta.self_scalar"},
-              [](Builder& b, Value x, Value q) {
-                return b.chlo("zeta", x, q);
-              });
+  lower_float(
+      {"special_zeta", "special_zeta.other_scalar", "special_zeta.self_scalar"},
+      [](Builder& b, Value x, Value q) { return b.chlo("zeta", x, q); });
   lower("aten::nextafter", [](Op& op) -> Values {
     const auto [a, c] = operands(op, op.promoted({0, 1}));
     return {op.b.chlo("next_after", a, c)};

@@ -66,8 +66,10 @@ Values lerp(Op& op) {
 }
 
 const bool registered = [] {
-  for (const char* name : {"aten::where.self", "aten::where.ScalarOther",
-                           "aten::where.ScalarSelf", "aten::where.Scalar"}) {
+  for (const char* name : {"aten::where.self",
+                           "aten::where.ScalarOther",
+                           "aten::where.ScalarSelf",
+                           "aten::where.Scalar"}) {
     lower(name, &where);
   }
   for (const char* name :

@@ -28,8 +28,7 @@ void lower_float(const std::string& name, Function f) {
 
 // Computed in the operand's own dtype.
 void lower_same(const std::string& name, Unary f) {
-  lower("aten::" + name,
-        [f](Op& op) -> Values { return {f(op.b, op.in(0))}; });
+  lower("aten::" + name, [f](Op& op) -> Values { return {f(op.b, op.in(0))}; });
   lower("aten::_foreach_" + name, [f](Op& op) -> Values {
     Values results;
     for (Value x : op.list(0)) {
@@ -39,7 +38,9 @@ void lower_same(const std::string& name, Unary f) {
   });
 }
 
-Value k(Builder& b, Value x, double value) { return fill_like(b, x, value); }
+Value k(Builder& b, Value x, double value) {
+  return fill_like(b, x, value);
+}
 
 Value infinite(Builder& b, Value x, const char* chlo) {
   return is_integral(b.dtype(x)) ? b.constant(DType::Bool, 0, b.shape(x))
@@ -64,9 +65,8 @@ Value sign(Builder& b, Value x) {
 }
 
 Value absolute(Builder& b, Value x) {
-  return is_integral(b.dtype(x)) && is_unsigned(b.dtype(x))
-             ? x
-             : b.unary("abs", x);
+  return is_integral(b.dtype(x)) && is_unsigned(b.dtype(x)) ? x
+                                                            : b.unary("abs", x);
 }
 
 Value negative(Builder& b, Value x) {
@@ -144,28 +144,42 @@ Values nan_to_num(Op& op) {
   const auto with = [&](int i, double otherwise) {
     return k(b, x, op.has(i) ? op.number(i) : otherwise);
   };
-  const Value finite = b.select(
-      b.chlo("is_pos_inf", x), with(2, largest),
-      b.select(b.chlo("is_neg_inf", x), with(3, -largest), x));
+  const Value finite =
+      b.select(b.chlo("is_pos_inf", x),
+               with(2, largest),
+               b.select(b.chlo("is_neg_inf", x), with(3, -largest), x));
   return {b.select(is_nan(b, x), with(1, 0), finite)};
 }
 
 const bool registered = [] {
-  for (const auto& [name, hlo] :
-       {std::pair{"exp", "exponential"}, {"expm1", "exponential_minus_one"},
-        {"log", "log"}, {"log1p", "log_plus_one"}, {"sqrt", "sqrt"},
-        {"rsqrt", "rsqrt"}, {"sin", "sine"}, {"cos", "cosine"}, {"tan", "tan"},
-        {"tanh", "tanh"}, {"sigmoid", "logistic"}}) {
+  for (const auto& [name, hlo] : {std::pair{"exp", "exponential"},
+                                  {"expm1", "exponential_minus_one"},
+                                  {"log", "log"},
+                                  {"log1p", "log_plus_one"},
+                                  {"sqrt", "sqrt"},
+                                  {"rsqrt", "rsqrt"},
+                                  {"sin", "sine"},
+                                  {"cos", "cosine"},
+                                  {"tan", "tan"},
+                                  {"tanh", "tanh"},
+                                  {"sigmoid", "logistic"}}) {
     lower_float(name, [hlo = std::string(hlo)](Builder& b, Value x) {
       return b.unary(hlo, x);
     });
   }
-  for (const auto& [name, chlo] :
-       {std::pair{"asin", "asin"}, {"acos", "acos"}, {"atan", "atan"},
-        {"asinh", "asinh"}, {"acosh", "acosh"}, {"atanh", "atanh"},
-        {"sinh", "sinh"}, {"cosh", "cosh"}, {"lgamma", "lgamma"},
-        {"digamma", "digamma"}, {"erf", "erf"}, {"erfc", "erfc"},
-        {"erfinv", "erf_inv"}}) {
+  for (const auto& [name, chlo] : {std::pair{"asin", "asin"},
+                                   {"acos", "acos"},
+                                   {"atan", "atan"},
+                                   {"asinh", "asinh"},
+                                   {"acosh", "acosh"},
+                                   {"atanh", "atanh"},
+                                   {"sinh", "sinh"},
+                                   {"cosh", "cosh"},
+                                   {"lgamma", "lgamma"},
+                                   {"digamma", "digamma"},
+                                   {"erf", "erf"},
+                                   {"erfc", "erfc"},
+                                   {"erfinv", "erf_inv"}}) {
     lower_float(name, [chlo = std::string(chlo)](Builder& b, Value x) {
       return b.chlo(chlo, x);
     });
@@ -201,8 +215,7 @@ const bool registered = [] {
   lower_same("abs", &absolute);
   lower_same("sign", &sign);
   lower_same("sgn", &sign);
-  lower_same("ceil",
-             [](Builder& b, Value x) { return rounded(b, x, "ceil"); });
+  lower_same("ceil", [](Builder& b, Value x) { return rounded(b, x, "ceil"); });
   lower_same("floor",
              [](Builder& b, Value x) { return rounded(b, x, "floor"); });
   lower_same("round", [](Builder& b, Value x) {
@@ -220,9 +233,8 @@ const bool registered = [] {
              [](Builder& b, Value x) { return infinite(b, x, "is_neg_inf"); });
   lower_same("bitwise_not",
              [](Builder& b, Value x) { return b.logical_not(x); });
-  lower_same("logical_not", [](Builder& b, Value x) {
-    return b.logical_not(truth(b, x));
-  });
+  lower_same("logical_not",
+             [](Builder& b, Value x) { return b.logical_not(truth(b, x)); });
   lower_same("signbit", &negative);
   return true;
 }();

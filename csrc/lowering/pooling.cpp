@@ -20,8 +20,11 @@ Shape expand(Shape values, size_t n) {
 
 // Window over the trailing dimensions; `result` decides the padding at the
 // end, which ceil_mode may enlarge.
-ir::Window window(Shape input, Shape result, Shape size,
-                  const Shape& stride, const Shape& padding,
+ir::Window window(Shape input,
+                  Shape result,
+                  Shape size,
+                  const Shape& stride,
+                  const Shape& padding,
                   const Shape& dilation) {
   const size_t lead = input.size() - size.size();
   ir::Window w;
@@ -51,8 +54,7 @@ PoolArguments pool_arguments(Op& op, int i, size_t n, bool dilated) {
                  ? expand(op.ints(i + 1), n)
                  : a.size;
   a.padding = expand(op.has(i + 2) ? op.ints(i + 2) : Shape{0}, n);
-  a.dilation =
-      expand(dilated && op.has(i + 3) ? op.ints(i + 3) : Shape{1}, n);
+  a.dilation = expand(dilated && op.has(i + 3) ? op.ints(i + 3) : Shape{1}, n);
   return a;
 }
 
@@ -72,15 +74,16 @@ Values max_pool(Op& op, size_t n) {
   auto& b = op.b;
   const Value x = op.in(0);
   const auto a = pool_arguments(op, 1, n, true);
-  const auto w = window(b.shape(x), op.result(0).shape, a.size, a.stride,
-                        a.padding, a.dilation);
-  const Value low = is_floating_point(b.dtype(x))
-                        ? b.constant(b.dtype(x), -INFINITY)
-                        : b.constant(b.dtype(x),
-                                     std::numeric_limits<int64_t>::min());
+  const auto w = window(
+      b.shape(x), op.result(0).shape, a.size, a.stride, a.padding, a.dilation);
+  const Value low =
+      is_floating_point(b.dtype(x))
+          ? b.constant(b.dtype(x), -INFINITY)
+          : b.constant(b.dtype(x), std::numeric_limits<int64_t>::min());
   const auto results = b.reduce_window(
       {x, plane_index(b, b.shape(x), n)},
-      {low, b.constant(DType::Int64, std::numeric_limits<int64_t>::max())}, w,
+      {low, b.constant(DType::Int64, std::numeric_limits<int64_t>::max())},
+      w,
       [](Builder& r, const ir::Values& v) -> ir::Values {
         Value take = r.compare(Compare::GT, v[0], v[2]);
         Value equal = r.compare(Compare::EQ, v[0], v[2]);
@@ -108,31 +111,37 @@ Values max_pool_backward(Op& op, size_t n) {
   }
   const Value grad = b.reshape(op.in(0, dtype), {planes * windows});
   const Value index = b.reshape(op.in(7), {planes, windows});
-  const Value base =
-      b.mul(b.iota({DType::Int64, {planes, windows}}, 0),
-            b.constant(DType::Int64, plane, {planes, windows}));
-  const Value position =
-      b.reshape(b.add(base, index), {planes * windows, 1});
+  const Value base = b.mul(b.iota({DType::Int64, {planes, windows}}, 0),
+                           b.constant(DType::Int64, plane, {planes, windows}));
+  const Value position = b.reshape(b.add(base, index), {planes * windows, 1});
   ir::ScatterDimensions dims;
   dims.inserted_window = {0};
   dims.scatter_to_operand = {0};
   dims.index_vector = 1;
-  const Value flat = b.scatter(
-      b.constant(dtype, 0, {planes * plane}), position, grad, dims,
-      [](Builder& r, const ir::Values& v) -> ir::Values {
-        return {r.add(v[0], v[1])};
-      });
+  const Value flat =
+      b.scatter(b.constant(dtype, 0, {planes * plane}),
+                position,
+                grad,
+                dims,
+                [](Builder& r, const ir::Values& v) -> ir::Values {
+                  return {r.add(v[0], v[1])};
+                });
   return {b.reshape(flat, shape)};
 }
 
 // How many elements each average divides by.
-Value divisor(Op& op, const ir::Window& w, Shape input,
-              const PoolArguments& a, bool include_pad, int override_position,
-              DType dtype, Shape result) {
+Value divisor(Op& op,
+              const ir::Window& w,
+              Shape input,
+              const PoolArguments& a,
+              bool include_pad,
+              int override_position,
+              DType dtype,
+              Shape result) {
   auto& b = op.b;
   if (op.has(override_position)) {
-    return b.constant(dtype, static_cast<double>(op.integer(override_position)),
-                      result);
+    return b.constant(
+        dtype, static_cast<double>(op.integer(override_position)), result);
   }
   Shape size = input;
   ir::Window counting = w;
@@ -145,8 +154,10 @@ Value divisor(Op& op, const ir::Window& w, Shape input,
       counting.pad_high[lead + i] -= a.padding[i];
     }
   }
-  return b.reduce_window(b.constant(dtype, 1.0, size), b.constant(dtype, 0.0),
-                         counting, Reduce::Add);
+  return b.reduce_window(b.constant(dtype, 1.0, size),
+                         b.constant(dtype, 0.0),
+                         counting,
+                         Reduce::Add);
 }
 
 Values avg_pool(Op& op, size_t n) {
@@ -155,17 +166,20 @@ Values avg_pool(Op& op, size_t n) {
   const DType dtype = opmath(op.result().dtype);
   const Value x = op.in(0, dtype);
   const auto a = pool_arguments(op, 1, n, false);
-  const auto w = window(b.shape(x), op.result().shape, a.size, a.stride,
-                        a.padding, a.dilation);
+  const auto w = window(
+      b.shape(x), op.result().shape, a.size, a.stride, a.padding, a.dilation);
   const Value total =
       b.reduce_window(x, b.constant(dtype, 0.0), w, Reduce::Add);
   const bool include_pad = !op.has(5) || op.flag(5);
-  return {b.div(total, divisor(op, w, b.shape(x), a, include_pad, 6, dtype,
-                               op.result().shape))};
+  return {b.div(
+      total,
+      divisor(op, w, b.shape(x), a, include_pad, 6, dtype, op.result().shape))};
 }
 
 // Spreads each window's share back: pad and dilate, then sum windows.
-Value spread_windows(Builder& b, Value share, Shape input,
+Value spread_windows(Builder& b,
+                     Value share,
+                     Shape input,
                      const ir::Window& w) {
   const auto rank = static_cast<int64_t>(input.size());
   Shape low(rank), high(rank), interior(rank);
@@ -191,11 +205,10 @@ Values avg_pool_backward(Op& op, size_t n) {
   const Value grad = op.in(0, dtype);
   const Shape input = b.shape(op.in(1));
   const auto a = pool_arguments(op, 2, n, false);
-  const auto w = window(input, b.shape(grad), a.size, a.stride, a.padding,
-                        a.dilation);
-  const Value share =
-      b.div(grad, divisor(op, w, input, a, op.flag(6), 7, dtype,
-                          b.shape(grad)));
+  const auto w =
+      window(input, b.shape(grad), a.size, a.stride, a.padding, a.dilation);
+  const Value share = b.div(
+      grad, divisor(op, w, input, a, op.flag(6), 7, dtype, b.shape(grad)));
   return {spread_windows(b, share, input, w)};
 }
 

@@ -19,8 +19,8 @@ Value words(Op& op, int64_t per_element) {
 
 // [0, 1): the word's high 24 bits, exact in float32.
 Value unit(Builder& b, Value bits) {
-  const Value high = b.binary("shift_right_logical", bits,
-                              b.constant(DType::UInt32, 8, b.shape(bits)));
+  const Value high = b.binary(
+      "shift_right_logical", bits, b.constant(DType::UInt32, 8, b.shape(bits)));
   const Value x = b.convert(b.convert(high, DType::Int32), DType::Float32);
   return b.mul(x, fill_like(b, x, 0x1p-24));
 }
@@ -51,11 +51,9 @@ Value normal01(Op& op) {
   const auto [first, second] = pairs(op);
   const Value u = unit(b, first), v = unit(b, second);
   const Value radius =
-      b.sqrt(b.mul(fill_like(b, u, -2),
-                   b.log(b.sub(fill_like(b, u, 1), u))));
+      b.sqrt(b.mul(fill_like(b, u, -2), b.log(b.sub(fill_like(b, u, 1), u))));
   const Value angle = b.mul(v, fill_like(b, v, 2 * M_PI));
-  return b.reshape(b.mul(radius, b.unary("cosine", angle)),
-                   b.shape(op.in(0)));
+  return b.reshape(b.mul(radius, b.unary("cosine", angle)), b.shape(op.in(0)));
 }
 
 Value scaled_normal(Op& op) {
@@ -79,8 +77,8 @@ int64_t largest_exact(DType dtype) {
     case DType::UInt8:
       return 255;
     default:
-      return static_cast<int64_t>(
-          (uint64_t{1} << (itemsize(dtype) * 8 - 1)) - 1);
+      return static_cast<int64_t>((uint64_t{1} << (itemsize(dtype) * 8 - 1)) -
+                                  1);
   }
 }
 
@@ -108,11 +106,11 @@ Values range(Op& op) {
   const auto wide = [&](Value v) { return b.convert(v, DType::UInt64); };
   const Value bits = b.binary(
       "or",
-      b.binary("shift_left", wide(second),
-               b.constant(DType::UInt64, 32, flat)),
+      b.binary("shift_left", wide(second), b.constant(DType::UInt64, 32, flat)),
       wide(first));
   const Value drawn =
-      b.binary("remainder", bits,
+      b.binary("remainder",
+               bits,
                b.constant(DType::UInt64, static_cast<int64_t>(span), flat));
   const Value value = b.add(b.convert(drawn, DType::Int64),
                             b.constant(DType::Int64, low, flat));
@@ -133,30 +131,29 @@ const bool registered = [] {
         [](Op& op) -> Values { return {op.b.exp(scaled_normal(op))}; });
   lower("neuronx::bernoulli_scalar", [](Op& op) -> Values {
     const Value u = uniform01(op);
-    return {op.b.compare(Compare::LT, u,
-                         number(op, 3, 0.5, op.b.shape(u)))};
+    return {op.b.compare(Compare::LT, u, number(op, 3, 0.5, op.b.shape(u)))};
   });
   lower("neuronx::bernoulli_tensor", [](Op& op) -> Values {
     const Value u = uniform01(op);
-    return {op.b.compare(
-        Compare::LT, u,
-        op.b.broadcast(op.in(3, DType::Float32), op.b.shape(u)))};
+    return {
+        op.b.compare(Compare::LT,
+                     u,
+                     op.b.broadcast(op.in(3, DType::Float32), op.b.shape(u)))};
   });
   lower("neuronx::random_range", &range);
   lower("neuronx::exponential", [](Op& op) -> Values {
     auto& b = op.b;
     const Value u = uniform01(op);
-    const Value e =
-        b.neg(b.unary("log_plus_one", b.neg(u)));
+    const Value e = b.neg(b.unary("log_plus_one", b.neg(u)));
     return {b.div(e, number(op, 3, 1, b.shape(u)))};
   });
   lower("neuronx::geometric", [](Op& op) -> Values {
     auto& b = op.b;
     const Value u = uniform01(op);
     const Value p = number(op, 3, 0.5, b.shape(u));
-    const Value trials =
-        b.unary("ceil", b.div(b.unary("log_plus_one", b.neg(u)),
-                              b.unary("log_plus_one", b.neg(p))));
+    const Value trials = b.unary("ceil",
+                                 b.div(b.unary("log_plus_one", b.neg(u)),
+                                       b.unary("log_plus_one", b.neg(p))));
     return {b.max(trials, fill_like(b, trials, 1))};
   });
   lower("neuronx::cauchy", [](Op& op) -> Values {
@@ -165,8 +162,7 @@ const bool registered = [] {
     const Value angle =
         b.mul(b.sub(u, fill_like(b, u, 0.5)), fill_like(b, u, M_PI));
     return {b.add(number(op, 3, 0, b.shape(u)),
-                  b.mul(number(op, 4, 1, b.shape(u)),
-                        b.unary("tan", angle)))};
+                  b.mul(number(op, 4, 1, b.shape(u)), b.unary("tan", angle)))};
   });
   lower("neuronx::native_dropout", [](Op& op) -> Values {
     // p at 3, train at 4
@@ -178,12 +174,11 @@ const bool registered = [] {
       return {x, b.constant(DType::Bool, 1, b.shape(x))};
     }
     const Value u = uniform01(op);
-    const Value keep =
-        b.compare(Compare::GE, u, fill_like(b, u, p));
+    const Value keep = b.compare(Compare::GE, u, fill_like(b, u, p));
     const double scale = p == 1 ? 0 : 1 / (1 - p);
-    return {b.select(keep, b.mul(x, fill_like(b, x, scale)),
-                     fill_like(b, x, 0)),
-            keep};
+    return {
+        b.select(keep, b.mul(x, fill_like(b, x, scale)), fill_like(b, x, 0)),
+        keep};
   });
   return true;
 }();

@@ -42,23 +42,28 @@ Values logical(Op& op, Shape dims, Reduce kind) {
 }
 
 // Variance and mean over dims; both without the reduced dimensions.
-std::pair<Value, Value> variance(ir::Builder& b, Value x, Shape dims,
+std::pair<Value, Value> variance(ir::Builder& b,
+                                 Value x,
+                                 Shape dims,
                                  double correction) {
   const Shape shape = b.shape(x);
   const double n = static_cast<double>(count(shape, dims));
   const Value total = b.reduce(x, Reduce::Add, dims);
   const Value mean = b.div(total, fill_like(b, total, n));
   const Value centred = b.sub(x, spread(b, mean, shape, dims));
-  const Value squares =
-      b.reduce(b.mul(centred, centred), Reduce::Add, dims);
+  const Value squares = b.reduce(b.mul(centred, centred), Reduce::Add, dims);
   return {b.div(squares, fill_like(b, squares, std::max(0.0, n - correction))),
           mean};
 }
 
-double correction(Op& op, int i) { return op.has(i) ? op.number(i) : 1; }
+double correction(Op& op, int i) {
+  return op.has(i) ? op.number(i) : 1;
+}
 
 // The index of the extreme along one dimension, the first of equals; NaN wins.
-std::pair<Value, Value> arg_extreme(ir::Builder& b, Value x, int64_t dim,
+std::pair<Value, Value> arg_extreme(ir::Builder& b,
+                                    Value x,
+                                    int64_t dim,
                                     bool largest) {
   const Shape shape = b.shape(x);
   const DType dtype = b.dtype(x);
@@ -68,7 +73,8 @@ std::pair<Value, Value> arg_extreme(ir::Builder& b, Value x, int64_t dim,
     first = b.constant(dtype, largest ? -INFINITY : INFINITY);
   } else {
     first = b.reduce(b.reshape(x, {b.type(x).numel()}),
-                     largest ? Reduce::Min : Reduce::Max, {0});
+                     largest ? Reduce::Min : Reduce::Max,
+                     {0});
   }
   const auto results = b.reduce(
       {x, position},
@@ -76,19 +82,17 @@ std::pair<Value, Value> arg_extreme(ir::Builder& b, Value x, int64_t dim,
       {dim},
       [&](ir::Builder& r, const ir::Values& v) -> ir::Values {
         const Value a = v[0], ai = v[1], c = v[2], ci = v[3];
-        Value better =
-            r.compare(largest ? Compare::GT : Compare::LT, a, c);
+        Value better = r.compare(largest ? Compare::GT : Compare::LT, a, c);
         Value equal = r.compare(Compare::EQ, a, c);
         if (is_floating_point(r.dtype(a))) {
           const Value a_nan = r.compare(Compare::NE, a, a);
           const Value c_nan = r.compare(Compare::NE, c, c);
-          better = r.logical_or(
-              r.logical_and(better, r.logical_not(c_nan)),
-              r.logical_and(a_nan, r.logical_not(c_nan)));
+          better = r.logical_or(r.logical_and(better, r.logical_not(c_nan)),
+                                r.logical_and(a_nan, r.logical_not(c_nan)));
           equal = r.logical_or(equal, r.logical_and(a_nan, c_nan));
         }
-        const Value first_of_equals = r.logical_and(
-            equal, r.compare(Compare::LT, ai, ci));
+        const Value first_of_equals =
+            r.logical_and(equal, r.compare(Compare::LT, ai, ci));
         const Value take = r.logical_or(better, first_of_equals);
         return {r.select(take, a, c), r.select(take, ai, ci)};
       });
@@ -107,8 +111,7 @@ Values arg_only(Op& op, bool largest) {
     x = b.reshape(x, {1});
   }
   const int64_t dim = op.has(1) ? wrap(op.integer(1), b.rank(x)) : 0;
-  return {b.reshape(arg_extreme(b, x, dim, largest).second,
-                    op.result().shape)};
+  return {b.reshape(arg_extreme(b, x, dim, largest).second, op.result().shape)};
 }
 
 Values with_index(Op& op, bool largest) {
@@ -141,8 +144,7 @@ Values vector_norm(Op& op) {
     return shaped(b.reduce(x, p > 0 ? Reduce::Max : Reduce::Min, dims));
   }
   if (p == 0) {
-    return shaped(
-        b.reduce(b.convert(truth(b, x), dtype), Reduce::Add, dims));
+    return shaped(b.reduce(b.convert(truth(b, x), dtype), Reduce::Add, dims));
   }
   if (p == 1) {
     return shaped(b.reduce(x, Reduce::Add, dims));
@@ -184,12 +186,10 @@ const bool registered = [] {
   lower("aten::mean", [](Op& op) { return averaged(op, dims_of(op, -1)); });
   lower("aten::mean.dim", [](Op& op) { return averaged(op, dims_of(op, 1)); });
   lower("aten::prod", [](Op& op) {
-    return reduced(op, dims_of(op, -1), Reduce::Mul,
-                   opmath(op.result().dtype));
+    return reduced(op, dims_of(op, -1), Reduce::Mul, opmath(op.result().dtype));
   });
   lower("aten::prod.dim_int", [](Op& op) {
-    return reduced(op, dims_of(op, 1), Reduce::Mul,
-                   opmath(op.result().dtype));
+    return reduced(op, dims_of(op, 1), Reduce::Mul, opmath(op.result().dtype));
   });
   lower("aten::amax",
         [](Op& op) { return extreme(op, dims_of(op, 1), Reduce::Max); });
@@ -214,9 +214,9 @@ const bool registered = [] {
   lower("aten::min.dim", [](Op& op) { return with_index(op, false); });
   lower("aten::var.correction", [](Op& op) -> Values {
     const Value x = op.in(0, opmath(op.result().dtype));
-    return {op.b.reshape(
-        variance(op.b, x, dims_of(op, 1), correction(op, 2)).first,
-        op.result().shape)};
+    return {
+        op.b.reshape(variance(op.b, x, dims_of(op, 1), correction(op, 2)).first,
+                     op.result().shape)};
   });
   lower("aten::std.correction", [](Op& op) -> Values {
     const Value x = op.in(0, opmath(op.result().dtype));
@@ -226,8 +226,7 @@ const bool registered = [] {
   });
   lower("aten::var_mean.correction", [](Op& op) -> Values {
     const Value x = op.in(0, opmath(op.result().dtype));
-    const auto [v, m] =
-        variance(op.b, x, dims_of(op, 1), correction(op, 2));
+    const auto [v, m] = variance(op.b, x, dims_of(op, 1), correction(op, 2));
     return {op.b.reshape(v, op.result(0).shape),
             op.b.reshape(m, op.result(1).shape)};
   });

@@ -12,7 +12,9 @@ Values reshaped(Op& op) {
   return {op.b.reshape(op.in(0), op.result().shape)};
 }
 
-Values identity(Op& op) { return {op.in(0)}; }
+Values identity(Op& op) {
+  return {op.in(0)};
+}
 
 Values slice(Op& op) {
   const Value x = op.in(0);
@@ -86,8 +88,7 @@ Values stack(Op& op) {
   each[dim] = 1;
   Values parts;
   for (Value x : op.list(0)) {
-    parts.push_back(
-        op.b.reshape(op.b.convert(x, op.result().dtype), each));
+    parts.push_back(op.b.reshape(op.b.convert(x, op.result().dtype), each));
   }
   return {op.b.concatenate(parts, dim)};
 }
@@ -101,8 +102,8 @@ Values constant_pad(Op& op) {
     low[rank - 1 - i] = pads[2 * i];
     high[rank - 1 - i] = pads[2 * i + 1];
   }
-  const Value value = op.has(2) ? op.scalar(2, op.b.dtype(x))
-                                : op.b.constant(op.b.dtype(x), 0);
+  const Value value =
+      op.has(2) ? op.scalar(2, op.b.dtype(x)) : op.b.constant(op.b.dtype(x), 0);
   return {op.b.pad(x, value, low, high, interior)};
 }
 
@@ -184,8 +185,8 @@ Values select_backward(Op& op) {
   low[dim] = i;
   high[dim] = shape[dim] - i - 1;
   const Value grad = op.in(0);
-  return {b.pad(b.reshape(grad, one), b.constant(b.dtype(grad), 0), low, high,
-                interior)};
+  return {b.pad(
+      b.reshape(grad, one), b.constant(b.dtype(grad), 0), low, high, interior)};
 }
 
 // x with the slice of `dim` replaced by src.
@@ -212,9 +213,11 @@ Values slice_scatter(Op& op) {
   high[dim] = size - start - ((n - 1) * step + 1);
   const Value placed =
       b.pad(src, b.constant(b.dtype(x), 0), low, high, interior);
-  const Value mask =
-      b.pad(b.constant(DType::Bool, 1, b.shape(src)),
-            b.constant(DType::Bool, 0), low, high, interior);
+  const Value mask = b.pad(b.constant(DType::Bool, 1, b.shape(src)),
+                           b.constant(DType::Bool, 0),
+                           low,
+                           high,
+                           interior);
   return {b.select(mask, placed, x)};
 }
 
@@ -231,8 +234,8 @@ Values select_scatter(Op& op) {
   for (int64_t d = 0; d < rank; ++d) {
     start.push_back(b.constant(DType::Int64, d == dim ? i : 0));
   }
-  return {b.dynamic_update_slice(x, b.reshape(op.in(1, b.dtype(x)), one),
-                                 start)};
+  return {
+      b.dynamic_update_slice(x, b.reshape(op.in(1, b.dtype(x)), one), start)};
 }
 
 // Copies broadcast and convert.
@@ -269,22 +272,31 @@ Values diagonal(Op& op) {
   const Value on = b.compare(ir::Compare::EQ, row, column);
   const Value kept = b.select(on, x, fill_like(b, x, 0));
   return {b.reduce(kept,
-                   b.dtype(x) == DType::Bool ? ir::Reduce::Or
-                                             : ir::Reduce::Add,
+                   b.dtype(x) == DType::Bool ? ir::Reduce::Or : ir::Reduce::Add,
                    {rank - 1})};
 }
 
 const bool registered = [] {
-  for (const char* name :
-       {"aten::view", "aten::_unsafe_view", "aten::reshape", "aten::unsqueeze",
-        "aten::squeeze", "aten::squeeze.dim", "aten::squeeze.dims",
-        "aten::_reshape_copy", "aten::view_copy", "aten::_reshape_alias"}) {
+  for (const char* name : {"aten::view",
+                           "aten::_unsafe_view",
+                           "aten::reshape",
+                           "aten::unsqueeze",
+                           "aten::squeeze",
+                           "aten::squeeze.dim",
+                           "aten::squeeze.dims",
+                           "aten::_reshape_copy",
+                           "aten::view_copy",
+                           "aten::_reshape_alias"}) {
     lower(name, &reshaped);
   }
-  for (const char* name :
-       {"aten::alias", "aten::detach", "aten::clone", "aten::lift_fresh",
-        "aten::lift_fresh_copy", "aten::_to_copy", "aten::contiguous",
-        "aten::alias_copy"}) {
+  for (const char* name : {"aten::alias",
+                           "aten::detach",
+                           "aten::clone",
+                           "aten::lift_fresh",
+                           "aten::lift_fresh_copy",
+                           "aten::_to_copy",
+                           "aten::contiguous",
+                           "aten::alias_copy"}) {
     lower(name, &identity);
   }
   for (const char* name : {"aten::expand", "aten::expand_copy"}) {
@@ -294,8 +306,7 @@ const bool registered = [] {
   }
   lower("aten::permute", &permute);
   lower("aten::t", [](Op& op) -> Values {
-    return {op.b.rank(op.in(0)) < 2 ? op.in(0)
-                                    : swapped(op.b, op.in(0), 0, 1)};
+    return {op.b.rank(op.in(0)) < 2 ? op.in(0) : swapped(op.b, op.in(0), 0, 1)};
   });
   lower("aten::transpose.int", [](Op& op) -> Values {
     return {swapped(op.b, op.in(0), op.integer(1), op.integer(2))};
@@ -303,7 +314,8 @@ const bool registered = [] {
   lower("aten::slice.Tensor", &slice);
   lower("aten::select.int", &select);
   lower("aten::split_with_sizes", [](Op& op) {
-    return split(op, op.ints(1),
+    return split(op,
+                 op.ints(1),
                  wrap(op.has(2) ? op.integer(2) : 0, op.b.rank(op.in(0))));
   });
   lower("aten::split.Tensor", [](Op& op) {
@@ -340,7 +352,8 @@ const bool registered = [] {
   lower("aten::as_strided", [](Op& op) -> Values {
     const Value x = op.in(0);
     return {op.b.as_strided(op.b.reshape(x, {op.b.type(x).numel()}),
-                            op.ints(1), op.ints(2),
+                            op.ints(1),
+                            op.ints(2),
                             op.has(3) ? op.integer(3) : 0)};
   });
   return true;

@@ -50,8 +50,7 @@ Values backward(Op& op, bool log) {
   const int64_t dim = wrap(op.integer(2), b.rank(grad));
   const Value result =
       log ? b.sub(grad, b.mul(b.exp(output), total(b, grad, dim)))
-          : b.mul(output,
-                  b.sub(grad, total(b, b.mul(grad, output), dim)));
+          : b.mul(output, b.sub(grad, total(b, b.mul(grad, output), dim)));
   return {b.reshape(result, shape)};
 }
 

@@ -7,11 +7,15 @@ namespace {
 using ir::Compare;
 
 // Sorted values and their positions along dim; NaN counts as the largest.
-std::pair<Value, Value> sorted(ir::Builder& b, Value x, int64_t dim,
+std::pair<Value, Value> sorted(ir::Builder& b,
+                               Value x,
+                               int64_t dim,
                                bool descending) {
   const Value index = b.iota({DType::Int64, b.shape(x)}, dim);
   const auto results = b.sort(
-      {x, index}, dim, true,
+      {x, index},
+      dim,
+      true,
       [descending](ir::Builder& r, const ir::Values& v) -> ir::Values {
         const Value a = descending ? v[1] : v[0];
         const Value c = descending ? v[0] : v[1];
@@ -19,8 +23,7 @@ std::pair<Value, Value> sorted(ir::Builder& b, Value x, int64_t dim,
         if (is_floating_point(r.dtype(a))) {
           const Value a_nan = r.compare(Compare::NE, a, a);
           const Value c_nan = r.compare(Compare::NE, c, c);
-          less = r.logical_or(
-              less, r.logical_and(c_nan, r.logical_not(a_nan)));
+          less = r.logical_or(less, r.logical_and(c_nan, r.logical_not(a_nan)));
         }
         return {less};
       });
@@ -35,8 +38,7 @@ Values sort(Op& op, int dim_position, int descending_position) {
   }
   const int64_t dim =
       wrap(op.has(dim_position) ? op.integer(dim_position) : -1, b.rank(x));
-  const auto [values, index] =
-      sorted(b, x, dim, op.flag(descending_position));
+  const auto [values, index] = sorted(b, x, dim, op.flag(descending_position));
   return {values, index};
 }
 

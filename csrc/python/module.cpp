@@ -160,16 +160,15 @@ void bind_devices(py::module_& m) {
 }
 
 void bind_streams(py::module_& m) {
-  m.def("current_stream", [](int64_t device) {
-    return pack(rt::current_stream(index(device)));
-  });
-  m.def("default_stream", [](int64_t device) {
-    return pack(rt::default_stream(index(device)));
-  });
+  m.def("current_stream",
+        [](int64_t device) { return pack(rt::current_stream(index(device))); });
+  m.def("default_stream",
+        [](int64_t device) { return pack(rt::default_stream(index(device))); });
   m.def("set_stream", [](int64_t id, int64_t device, int64_t type) {
     const c10::Stream stream(
         c10::Stream::UNSAFE,
-        c10::Device(static_cast<c10::DeviceType>(type), index(device)), id);
+        c10::Device(static_cast<c10::DeviceType>(type), index(device)),
+        id);
     rt::set_device(stream.device_index());
     rt::exchange_stream(stream);
   });

@@ -53,15 +53,13 @@ struct GraphBuilder {
 
 bool takes_tensor(const c10::Type& type) {
   if (type.kind() == c10::TypeKind::OptionalType) {
-    return takes_tensor(
-        *type.castRaw<c10::OptionalType>()->getElementType());
+    return takes_tensor(*type.castRaw<c10::OptionalType>()->getElementType());
   }
   return type.kind() == c10::TypeKind::TensorType;
 }
 
 DType to_dtype(const py::handle& object) {
-  const auto scalar =
-      reinterpret_cast<THPDtype*>(object.ptr())->scalar_type;
+  const auto scalar = reinterpret_cast<THPDtype*>(object.ptr())->scalar_type;
   const auto dtype = eager::to_dtype(scalar);
   if (!dtype) {
     throw lowering::Unsupported(std::string(c10::toString(scalar)) +
@@ -132,9 +130,10 @@ ir::Attribute to_attribute(const py::handle& object,
     }
     return list.cast<std::vector<int64_t>>();
   }
-  throw lowering::Unsupported("an argument of type " +
-                              py::str(py::type::of(object)).cast<std::string>() +
-                              " cannot be part of a program");
+  throw lowering::Unsupported(
+      "an argument of type " +
+      py::str(py::type::of(object)).cast<std::string>() +
+      " cannot be part of a program");
 }
 
 std::vector<int32_t> GraphBuilder::call(
@@ -157,9 +156,8 @@ std::vector<int32_t> GraphBuilder::call(
       results.push_back({to_dtype(dtype), shape});
     }
   }
-  const auto values =
-      lowering::call(*builder, eager::op_info(op).functional, inner,
-                     attributes, results);
+  const auto values = lowering::call(
+      *builder, eager::op_info(op).functional, inner, attributes, results);
   if (!values) {
     throw lowering::Unsupported(name + " has no lowering");
   }
@@ -208,7 +206,9 @@ void set_decompose_callback(py::function callback) {
         }
         const bool done =
             (*kept)(py::cast(&builder, py::return_value_policy::reference),
-                    functional, py::tuple(positional), keywords)
+                    functional,
+                    py::tuple(positional),
+                    keywords)
                 .cast<bool>();
         return done ? builder.results : std::nullopt;
       });
@@ -219,8 +219,10 @@ ir::Program program(const std::string& name,
                     const py::dict& kwargs) {
   const auto op = find_op(name);
   torch::jit::Stack stack = torch::jit::createStackForSchema(
-      op.schema(), torch::jit::tuple_slice(args),
-      py::reinterpret_borrow<py::kwargs>(kwargs), std::nullopt);
+      op.schema(),
+      torch::jit::tuple_slice(args),
+      py::reinterpret_borrow<py::kwargs>(kwargs),
+      std::nullopt);
   py::gil_scoped_release release;
   return eager::trace(eager::op_info(op), stack);
 }
@@ -230,8 +232,8 @@ py::list describe_types(const ir::Program& program,
   py::list result;
   for (ir::Value value : values) {
     const auto& type = program.type(value);
-    result.append(py::make_tuple(std::string(neuronx::name(type.dtype)),
-                                 type.shape));
+    result.append(
+        py::make_tuple(std::string(neuronx::name(type.dtype)), type.shape));
   }
   return result;
 }
@@ -239,8 +241,8 @@ py::list describe_types(const ir::Program& program,
 }  // namespace
 
 void bind_programs(py::module_& m) {
-  py::register_exception<lowering::Unsupported>(m, "Unsupported",
-                                                PyExc_RuntimeError);
+  py::register_exception<lowering::Unsupported>(
+      m, "Unsupported", PyExc_RuntimeError);
   py::class_<ir::Value>(m, "Value")
       .def(py::init([](int32_t id) { return ir::Value{id}; }))
       .def_readonly("id", &ir::Value::id);

@@ -15,10 +15,10 @@
 #include <shared_mutex>
 #include <unordered_set>
 
+#include "common/metrics.h"
 #include "nrt/handles.h"
 #include "runtime/device.h"
 #include "runtime/event.h"
-#include "common/metrics.h"
 #include "runtime/queue.h"
 #include "runtime/stream.h"
 
@@ -32,9 +32,9 @@ using c10::CachingDeviceAllocator::DeviceStats;
 using c10::CachingDeviceAllocator::SegmentInfo;
 
 constexpr size_t kGranularity = 512;
-constexpr size_t kSmallLimit = 1 << 20;        // small pool up to 1 MiB
-constexpr size_t kSmallSegment = 2 << 20;      // its segments
-constexpr size_t kLargeSegment = 20 << 20;     // segments for < 10 MiB
+constexpr size_t kSmallLimit = 1 << 20;     // small pool up to 1 MiB
+constexpr size_t kSmallSegment = 2 << 20;   // its segments
+constexpr size_t kLargeSegment = 20 << 20;  // segments for < 10 MiB
 constexpr size_t kMinLargeAllocation = 10 << 20;
 constexpr size_t kRoundLarge = 2 << 20;
 constexpr int kBins = kSmallLimit / kGranularity + 1;
@@ -105,15 +105,13 @@ std::string human(size_t bytes) {
 
 void increase(StatArray& stat, bool small, size_t amount) {
   stat[static_cast<size_t>(StatType::AGGREGATE)].increase(amount);
-  stat[static_cast<size_t>(small ? StatType::SMALL_POOL
-                                 : StatType::LARGE_POOL)]
+  stat[static_cast<size_t>(small ? StatType::SMALL_POOL : StatType::LARGE_POOL)]
       .increase(amount);
 }
 
 void decrease(StatArray& stat, bool small, size_t amount) {
   stat[static_cast<size_t>(StatType::AGGREGATE)].decrease(amount);
-  stat[static_cast<size_t>(small ? StatType::SMALL_POOL
-                                 : StatType::LARGE_POOL)]
+  stat[static_cast<size_t>(small ? StatType::SMALL_POOL : StatType::LARGE_POOL)]
       .decrease(amount);
 }
 
@@ -172,8 +170,7 @@ class DeviceCache {
       decrease(stats_.allocation, block->pool->small, 1);
       decrease(stats_.allocated_bytes, block->pool->small, block->size);
       decrease(stats_.requested_bytes, block->pool->small, block->requested);
-      trace("free_requested", block->address, block->size,
-            block->pool->stream);
+      trace("free_requested", block->address, block->size, block->pool->stream);
       if (block->used_on.empty()) {
         release(block);
         return;
@@ -226,9 +223,7 @@ class DeviceCache {
     for (auto& segment : released) {
       for (int stream = 0; stream <= 2 * kStreamsPerPool; ++stream) {
         if (Queue* queue = existing_queue(c10::Stream(
-                c10::Stream::UNSAFE,
-                c10::Device(kNeuron, device_),
-                stream))) {
+                c10::Stream::UNSAFE, c10::Device(kNeuron, device_), stream))) {
           queue->forget(segment->base, segment->base + segment->size);
         }
       }
@@ -366,8 +361,8 @@ class DeviceCache {
     if (rest < (block->pool->small ? kGranularity : kSmallLimit)) {
       return block;
     }
-    auto* tail = new Block{block->pool, block->segment, block->address + size,
-                           rest};
+    auto* tail =
+        new Block{block->pool, block->segment, block->address + size, rest};
     block->size = size;
     tail->previous = block;
     tail->next = block->next;
@@ -581,7 +576,9 @@ class DeviceCache {
             human(reserved - allocated)));
   }
 
-  void trace(const char* action, const void* address, size_t size,
+  void trace(const char* action,
+             const void* address,
+             size_t size,
              int64_t stream) {
     if (!tracing_) {
       return;

@@ -22,7 +22,9 @@ Bindings::Binding& Bindings::binding(compiler::Executable& executable) {
       made->inputs.set(port.name.c_str(), made->scalars.back().get());
       // A value no launch can have is written at the first one.
       made->scalar_values.push_back(0);
-      nrt::write(made->scalars.back().get(), &made->scalar_values.back(), 0,
+      nrt::write(made->scalars.back().get(),
+                 &made->scalar_values.back(),
+                 0,
                  port.bytes);
     }
     slot = std::move(made);
@@ -83,7 +85,9 @@ void Bindings::execute(Launch& launch) {
   for (size_t i = 0; i < executable.scalar_inputs(); ++i) {
     if (bound.scalar_values[i] != values[i]) {
       bound.scalar_values[i] = values[i];
-      nrt::write(bound.scalars[i].get(), &values[i], 0,
+      nrt::write(bound.scalars[i].get(),
+                 &values[i],
+                 0,
                  executable.inputs()[inputs + i].bytes);
     }
   }

@@ -34,7 +34,7 @@ class Bindings {
   };
   struct Binding {
     nrt::TensorSet inputs, outputs;
-    std::vector<Slot> slots;     // inputs, then results that alias none
+    std::vector<Slot> slots;  // inputs, then results that alias none
     std::vector<nrt::Tensor> scalars;
     std::vector<uint64_t> scalar_values;
   };

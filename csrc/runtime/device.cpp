@@ -66,16 +66,17 @@ bool initialized() noexcept {
   return started.load(std::memory_order_acquire) && !bad_fork.load();
 }
 
-c10::DeviceIndex current_device() noexcept { return current; }
+c10::DeviceIndex current_device() noexcept {
+  return current;
+}
 
 void check_device_index(int64_t index) {
   const int64_t count = device_count();
   if (index >= 0 && index < count) {
     return;
   }
-  TORCH_CHECK(count > 0,
-              "no Neuron device is available: ",
-              nrt::why_no_device());
+  TORCH_CHECK(
+      count > 0, "no Neuron device is available: ", nrt::why_no_device());
   TORCH_CHECK(false,
               "Neuron error: invalid device ordinal ",
               index,

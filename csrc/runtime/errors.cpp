@@ -34,8 +34,8 @@ void rethrow_as_torch(const std::string& what) {
 std::exception_ptr describe_error(const Launch& launch) {
   std::string prefix;
   if (launch.executable != nullptr) {
-    prefix = fmt::format("[{}] on ({}): ", launch.executable->name,
-                         launch.executable->operands);
+    prefix = fmt::format(
+        "[{}] on ({}): ", launch.executable->name, launch.executable->operands);
   } else {
     prefix = fmt::format("[{}] ", launch.task_name ? launch.task_name : "task");
   }

@@ -50,8 +50,8 @@ void Event::block(c10::Stream stream) const {
   if (stream == stream_) {
     return;
   }
-  queue(stream).push_task(
-      "wait for event", [state = state_, version] { wait(state, version); });
+  queue(stream).push_task("wait for event",
+                          [state = state_, version] { wait(state, version); });
 }
 
 bool Event::query() const {

@@ -18,20 +18,27 @@ constexpr int64_t kStateBytes = 16;
 }  // namespace
 
 Generator::Generator(c10::DeviceIndex device)
-    : c10::GeneratorImpl(
-          c10::Device(kNeuron, device),
-          c10::DispatchKeySet(c10::DispatchKey::PrivateUse1)) {}
+    : c10::GeneratorImpl(c10::Device(kNeuron, device),
+                         c10::DispatchKeySet(c10::DispatchKey::PrivateUse1)) {}
 
-c10::DeviceType Generator::device_type() { return kNeuron; }
+c10::DeviceType Generator::device_type() {
+  return kNeuron;
+}
 
 void Generator::set_current_seed(uint64_t seed) {
   seed_ = seed;
   offset_ = 0;
 }
 
-void Generator::set_offset(uint64_t offset) { offset_ = offset; }
-uint64_t Generator::get_offset() const { return offset_; }
-uint64_t Generator::current_seed() const { return seed_; }
+void Generator::set_offset(uint64_t offset) {
+  offset_ = offset;
+}
+uint64_t Generator::get_offset() const {
+  return offset_;
+}
+uint64_t Generator::current_seed() const {
+  return seed_;
+}
 
 uint64_t Generator::seed() {
   set_current_seed(c10::detail::getNonDeterministicRandom(false));
@@ -64,8 +71,7 @@ void Generator::graphsafe_set_state(
   offset_ = other->offset_;
 }
 
-c10::intrusive_ptr<c10::GeneratorImpl> Generator::graphsafe_get_state()
-    const {
+c10::intrusive_ptr<c10::GeneratorImpl> Generator::graphsafe_get_state() const {
   return c10::intrusive_ptr<c10::GeneratorImpl>::reclaim(clone_impl());
 }
 
@@ -93,8 +99,8 @@ const at::Generator& default_generator(c10::DeviceIndex device) {
     return all;
   }();
   const auto index = device < 0 ? current_device() : device;
-  TORCH_CHECK(index >= 0 && index < kMaxDevices,
-              "invalid neuron device index ", index);
+  TORCH_CHECK(
+      index >= 0 && index < kMaxDevices, "invalid neuron device index ", index);
   return (*generators)[index];
 }
 
@@ -109,7 +115,8 @@ Generator& generator_or_default(const std::optional<at::Generator>& generator,
   }
   TORCH_CHECK(generator->device().type() == kNeuron,
               "Expected a 'neuron' device type for generator but found '",
-              c10::DeviceTypeName(generator->device().type(), true), "'");
+              c10::DeviceTypeName(generator->device().type(), true),
+              "'");
   return *generator->get<Generator>();
 }
 

@@ -85,15 +85,19 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
               const c10::DeviceIndex device,
               const c10::EventFlag flag) const override {
     TORCH_CHECK(device == -1 || device == stream.device_index(),
-                "Event device ", device, " does not match recording stream's "
-                "device ", stream.device_index());
+                "Event device ",
+                device,
+                " does not match recording stream's "
+                "device ",
+                stream.device_index());
     if (*event == nullptr) {
       *event = new Event(stream.device_index(),
                          flag == c10::EventFlag::BACKEND_DEFAULT);
     }
     auto* recorded = static_cast<Event*>(*event);
     TORCH_CHECK(recorded->device() == stream.device_index(),
-                "Event device ", recorded->device(),
+                "Event device ",
+                recorded->device(),
                 " does not match recording stream's device ",
                 stream.device_index());
     recorded->record(stream);
@@ -111,8 +115,8 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
       static_cast<Event*>(event)->synchronize();
     }
   }
-  void destroyEvent(void* event, const c10::DeviceIndex) const noexcept
-      override {
+  void destroyEvent(void* event,
+                    const c10::DeviceIndex) const noexcept override {
     delete static_cast<Event*>(event);
   }
   double elapsedTime(void* start,

@@ -35,8 +35,7 @@ struct Hooks final : at::PrivateUse1HooksInterface {
     }
     return previous;
   }
-  c10::DeviceIndex maybeExchangeDevice(
-      c10::DeviceIndex index) const override {
+  c10::DeviceIndex maybeExchangeDevice(c10::DeviceIndex index) const override {
     return exchangeDevice(index);
   }
 
@@ -50,13 +49,11 @@ struct Hooks final : at::PrivateUse1HooksInterface {
 
   at::Device getDeviceFromPtr(void* data) const override {
     const auto index = device_of(data);
-    TORCH_CHECK(index >= 0, "address ", data,
-                " is not in neuron device memory");
+    TORCH_CHECK(
+        index >= 0, "address ", data, " is not in neuron device memory");
     return at::Device(kNeuron, index);
   }
-  bool isPinnedPtr(const void* data) const override {
-    return is_pinned(data);
-  }
+  bool isPinnedPtr(const void* data) const override { return is_pinned(data); }
   c10::Allocator* getPinnedMemoryAllocator() const override {
     return &host_allocator();
   }

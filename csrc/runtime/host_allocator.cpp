@@ -84,11 +84,15 @@ HostAllocatorImpl& instance() {
   return *allocator;
 }
 
-void delete_block(void* context) { instance().free(context); }
+void delete_block(void* context) {
+  instance().free(context);
+}
 
 }  // namespace
 
-at::HostAllocator& host_allocator() { return instance(); }
+at::HostAllocator& host_allocator() {
+  return instance();
+}
 
 bool is_pinned(const void* address) noexcept {
   std::shared_lock lock(ranges().mutex);

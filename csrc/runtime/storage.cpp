@@ -5,11 +5,11 @@
 #include <memory>
 #include <vector>
 
+#include "common/metrics.h"
 #include "nrt/handles.h"
 #include "runtime/allocator.h"
 #include "runtime/device.h"
 #include "runtime/event.h"
-#include "common/metrics.h"
 #include "runtime/queue.h"
 #include "runtime/stream.h"
 
@@ -43,12 +43,10 @@ void copy_to_device(void* device_address,
   if (bytes <= kStagingLimit) {
     std::shared_ptr<char[]> staged(new char[bytes]);
     std::memcpy(staged.get(), host, bytes);
-    queue.push_task("copy to device",
-                    [write, staged] { write(staged.get()); });
+    queue.push_task("copy to device", [write, staged] { write(staged.get()); });
     return;
   }
-  queue.wait(
-      queue.push_task("copy to device", [write, host] { write(host); }));
+  queue.wait(queue.push_task("copy to device", [write, host] { write(host); }));
   queue.raise_error();
 }
 
@@ -83,11 +81,14 @@ void copy_on_device(void* to,
   const auto source = locate(from);
   const auto target = locate(to);
   if (to_device == from_device) {
-    current_queue(to_device).push_task(
-        "copy on device", [source, target, bytes] {
-          nrt::copy(source.segment, source.offset, target.segment,
-                    target.offset, bytes);
-        });
+    current_queue(to_device).push_task("copy on device",
+                                       [source, target, bytes] {
+                                         nrt::copy(source.segment,
+                                                   source.offset,
+                                                   target.segment,
+                                                   target.offset,
+                                                   bytes);
+                                       });
     return;
   }
   // nrt_tensor_copy works within one core only.
@@ -109,14 +110,14 @@ void resize_storage(c10::StorageImpl& storage, size_t bytes) {
   if (bytes == storage.nbytes()) {
     return;
   }
-  TORCH_CHECK(storage.resizable(), "Trying to resize storage that is not "
+  TORCH_CHECK(storage.resizable(),
+              "Trying to resize storage that is not "
               "resizable");
   const auto device = storage.device().index();
   c10::DataPtr grown = allocate(bytes, device);
   const size_t kept = std::min(bytes, storage.nbytes());
   if (kept > 0) {
-    copy_on_device(grown.get(), device, storage.data_ptr().get(), device,
-                   kept);
+    copy_on_device(grown.get(), device, storage.data_ptr().get(), device, kept);
   }
   storage.set_data_ptr_noswap(std::move(grown));
   storage.set_nbytes(bytes);

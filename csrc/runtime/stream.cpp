@@ -52,7 +52,9 @@ c10::Stream exchange_stream(c10::Stream stream) {
   const auto device = stream.device_index();
   check_device_index(device);
   TORCH_CHECK(stream.id() >= 0 && stream.id() < kStreams,
-              "stream id ", stream.id(), " is not a neuron stream");
+              "stream id ",
+              stream.id(),
+              " is not a neuron stream");
   const auto previous = current_stream(device);
   current_ids[device] = static_cast<uint8_t>(stream.id());
   return previous;
@@ -63,8 +65,7 @@ c10::Stream new_stream(c10::DeviceIndex device, int priority) {
   check_device_index(device);
   const int high = priority < 0 ? 1 : 0;
   const uint32_t n = streams(device).next[high].fetch_add(1);
-  return make_stream(device,
-                     1 + high * kStreamsPerPool + n % kStreamsPerPool);
+  return make_stream(device, 1 + high * kStreamsPerPool + n % kStreamsPerPool);
 }
 
 Queue* existing_queue(c10::Stream stream) noexcept {
@@ -89,9 +90,8 @@ Queue& queue(c10::Stream stream) {
 }
 
 Queue& current_queue(c10::DeviceIndex device) {
-  Queue* existing =
-      streams(device).queues[current_ids[device]].load(
-          std::memory_order_acquire);
+  Queue* existing = streams(device).queues[current_ids[device]].load(
+      std::memory_order_acquire);
   return existing != nullptr ? *existing : queue(current_stream(device));
 }
 

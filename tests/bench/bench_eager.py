@@ -75,8 +75,9 @@ def main() -> None:
         c, d = sustained(cpu[name], "cpu"), sustained(neuron[name], "neuron")
         caller.append(b / a)
         total.append(d / c)
-        table.add_row(name, f"{a:.2f}", f"{b:.2f}", f"{b / a:.2f}", f"{d:.2f}",
-                      f"{d / c:.2f}")
+        table.add_row(
+            name, f"{a:.2f}", f"{b:.2f}", f"{b / a:.2f}", f"{d:.2f}", f"{d / c:.2f}"
+        )
     mean = [math.exp(sum(map(math.log, r)) / len(r)) for r in (caller, total)]
     table.add_row("geometric mean", "", "", f"{mean[0]:.2f}", "", f"{mean[1]:.2f}")
     Console(width=100).print(table)

@@ -48,8 +48,7 @@ inline Values composite(Builder& b,
   Values zeros;
   for (const TensorType& type : results)
     zeros.push_back(body.constant(type.dtype, 0, type.shape));
-  return b.composite(name, operands, std::move(arguments),
-                     body.finish(zeros));
+  return b.composite(name, operands, std::move(arguments), body.finish(zeros));
 }
 
 // Runs on the memory of `inputs`, which must be contiguous; aliased results
@@ -102,8 +101,9 @@ inline void expect_close(const at::Tensor& got,
   ASSERT_EQ(got.scalar_type(), want.scalar_type());
   const at::Tensor a = got.is_complex() ? got : got.to(at::kDouble);
   const at::Tensor b = want.is_complex() ? want : want.to(at::kDouble);
-  EXPECT_TRUE(a.allclose(b, tolerance, tolerance, true))
-      << "got\n" << got << "\nwant\n" << want;
+  EXPECT_TRUE(a.allclose(b, tolerance, tolerance, true)) << "got\n"
+                                                         << got << "\nwant\n"
+                                                         << want;
 }
 
 }  // namespace neuronx::sim

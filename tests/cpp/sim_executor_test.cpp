@@ -31,13 +31,16 @@ at::Tensor numbers(at::IntArrayRef shape) {
 }
 
 Value add(Builder& b, Value x, Value y) {
-  return composite(b, "aten.add.Tensor", {x, y},
-                   {Operand{0}, Operand{1}, int64_t{1}}, {b.type(x)})[0];
+  return composite(b,
+                   "aten.add.Tensor",
+                   {x, y},
+                   {Operand{0}, Operand{1}, int64_t{1}},
+                   {b.type(x)})[0];
 }
 
 Value mul(Builder& b, Value x, Value y) {
-  return composite(b, "aten.mul.Tensor", {x, y}, {Operand{0}, Operand{1}},
-                   {b.type(x)})[0];
+  return composite(
+      b, "aten.mul.Tensor", {x, y}, {Operand{0}, Operand{1}}, {b.type(x)})[0];
 }
 
 TEST(Composite, WritesItsResultDirectly) {
@@ -51,8 +54,8 @@ TEST(Composite, FillsDefaultArguments) {
   const at::Tensor x = at::randn({3, 5});
   Builder b;
   const Value p = b.parameter(type_of(x));
-  const auto y = composite(b, "aten.sum", {p}, {Operand{0}},
-                           {{DType::Float32, {}}});
+  const auto y =
+      composite(b, "aten.sum", {p}, {Operand{0}}, {{DType::Float32, {}}});
   expect_close(run(b.finish(y), {x})[0], x.sum());
 }
 
@@ -61,8 +64,8 @@ TEST(Composite, AcceptsTheNameOfTheDefaultOverload) {
   for (const char* name : {"aten.mm", "aten.mm.default"}) {
     Builder b;
     const Value p = b.parameter(type_of(x)), q = b.parameter(type_of(y));
-    const auto z = composite(b, name, {p, q}, {Operand{0}, Operand{1}},
-                             {{DType::Float32, {3, 2}}});
+    const auto z = composite(
+        b, name, {p, q}, {Operand{0}, Operand{1}}, {{DType::Float32, {3, 2}}});
     expect_close(run(b.finish(z), {x, y})[0], x.matmul(y));
   }
 }
@@ -71,10 +74,12 @@ TEST(Composite, WrappedNumberDoesNotPromote) {
   const at::Tensor x = at::randn({4}).to(at::kBFloat16);
   Builder b;
   const Value p = b.parameter(type_of(x));
-  const auto y = composite(
-      b, "aten.mul.Tensor", {p},
-      {Operand{0}, ir::NumberTensor{DType::Float64, true, 2.5}},
-      {type_of(x)});
+  const auto y =
+      composite(b,
+                "aten.mul.Tensor",
+                {p},
+                {Operand{0}, ir::NumberTensor{DType::Float64, true, 2.5}},
+                {type_of(x)});
   expect_close(run(b.finish(y), {x})[0], x.mul(2.5), 0);
 }
 
@@ -84,13 +89,17 @@ TEST(Composite, RuntimeScalarIsReadAtEachRun) {
   Builder b;
   const Value p = b.parameter(type_of(x));
   const Value q = b.parameter({DType::Float32, {}});
-  const auto y = composite(b, "aten.add.Scalar", {p, q},
+  const auto y = composite(b,
+                           "aten.add.Scalar",
+                           {p, q},
                            {Operand{0}, Operand{1}, int64_t{1}},
                            {type_of(x)});
-  const auto z = composite(
-      b, "aten.mul.Tensor", {y[0], q},
-      {Operand{0}, ir::NumberTensor{DType::Float64, true, 0.0, 1}},
-      {type_of(x)});
+  const auto z =
+      composite(b,
+                "aten.mul.Tensor",
+                {y[0], q},
+                {Operand{0}, ir::NumberTensor{DType::Float64, true, 0.0, 1}},
+                {type_of(x)});
   const auto executor = load(b.finish(z));
   expect_close(run(*executor, {x, s})[0], x.add(3).mul(3));
   s.fill_(5);
@@ -103,8 +112,11 @@ TEST(Composite, IntegerRuntimeScalar) {
   Builder b;
   const Value p = b.parameter(type_of(x));
   const Value q = b.parameter({DType::Int64, {}});
-  const auto y = composite(b, "aten.pow.Tensor_Scalar", {p, q},
-                           {Operand{0}, Operand{1}}, {type_of(x)});
+  const auto y = composite(b,
+                           "aten.pow.Tensor_Scalar",
+                           {p, q},
+                           {Operand{0}, Operand{1}},
+                           {type_of(x)});
   const auto executor = load(b.finish(y));
   expect_close(run(*executor, {x, s})[0], x.pow(3));
   s.fill_(2);
@@ -115,9 +127,11 @@ TEST(Composite, TakesTensorLists) {
   const at::Tensor x = at::randn({2, 3}), y = at::randn({1, 3});
   Builder b;
   const Value p = b.parameter(type_of(x)), q = b.parameter(type_of(y));
-  const auto z =
-      composite(b, "aten.cat", {p, q}, {ir::OperandList{{0, 1, 0}}, int64_t{0}},
-                {{DType::Float32, {5, 3}}});
+  const auto z = composite(b,
+                           "aten.cat",
+                           {p, q},
+                           {ir::OperandList{{0, 1, 0}}, int64_t{0}},
+                           {{DType::Float32, {5, 3}}});
   expect_close(run(b.finish(z), {x, y})[0], at::cat({x, y, x}));
 }
 
@@ -126,7 +140,9 @@ TEST(Composite, TakesOptionalTensorLists) {
   const at::Tensor i = at::tensor({2, 0, 2}, at::kLong);
   Builder b;
   const Value p = b.parameter(type_of(x)), q = b.parameter(type_of(i));
-  const auto y = composite(b, "aten.index.Tensor", {p, q},
+  const auto y = composite(b,
+                           "aten.index.Tensor",
+                           {p, q},
                            {Operand{0}, ir::OperandList{{-1, 1}}},
                            {{DType::Float32, {3, 3}}});
   expect_close(run(b.finish(y), {x, i})[0], x.index_select(1, i));
@@ -137,22 +153,23 @@ TEST(Composite, ConvertsListsByTheSchema) {
   Builder b;
   const Value p = b.parameter(type_of(x));
   const auto y =
-      composite(b, "aten.sum.dim_IntList", {p},
-                {Operand{0}, std::vector<int64_t>{0, 2}, true,
-                 DType::Float64},
+      composite(b,
+                "aten.sum.dim_IntList",
+                {p},
+                {Operand{0}, std::vector<int64_t>{0, 2}, true, DType::Float64},
                 {{DType::Float64, {1, 3, 1}}});
-  expect_close(run(b.finish(y), {x})[0],
-               x.sum({0, 2}, true, at::kDouble));
+  expect_close(run(b.finish(y), {x})[0], x.sum({0, 2}, true, at::kDouble));
 }
 
 TEST(Composite, ReturnsSeveralResults) {
   const at::Tensor x = at::randn({3, 6});
   Builder b;
   const Value p = b.parameter(type_of(x));
-  const auto y = composite(
-      b, "aten.topk", {p},
-      {Operand{0}, int64_t{2}, int64_t{-1}, true, true},
-      {{DType::Float32, {3, 2}}, {DType::Int64, {3, 2}}});
+  const auto y = composite(b,
+                           "aten.topk",
+                           {p},
+                           {Operand{0}, int64_t{2}, int64_t{-1}, true, true},
+                           {{DType::Float32, {3, 2}}, {DType::Int64, {3, 2}}});
   const auto got = run(b.finish(y), {x});
   const auto [values, indices] = x.topk(2);
   expect_close(got[0], values);
@@ -164,7 +181,9 @@ TEST(Composite, WithoutOutOverloadGoesThroughATemporary) {
   Builder b;
   const Value p = b.parameter(type_of(x)), q = b.parameter(type_of(w));
   const auto y = composite(
-      b, "aten.native_layer_norm", {p, q},
+      b,
+      "aten.native_layer_norm",
+      {p, q},
       {Operand{0}, Shape{8}, Operand{1}, {}, 1e-5},
       {type_of(x), {DType::Float32, {2, 1}}, {DType::Float32, {2, 1}}});
   const auto got = run(b.finish(y), {x, w});
@@ -177,7 +196,9 @@ TEST(Composite, WithoutOutOverloadGoesThroughATemporary) {
 
 TEST(Composite, FactoryUsesTheTypeOfItsResult) {
   Builder b;
-  const auto y = composite(b, "aten.full", {},
+  const auto y = composite(b,
+                           "aten.full",
+                           {},
                            {Shape{2, 3}, 1.5, DType::Float32, {}, {}, {}},
                            {{DType::Float32, {2, 3}}});
   expect_close(run(b.finish(y), {})[0], at::ones({2, 3}).mul(1.5));
@@ -191,15 +212,22 @@ TEST(Composite, UndefinedResultIsSkipped) {
   Values p;
   for (const auto& t : {g, x, mean, scale})
     p.push_back(b.parameter(type_of(t)));
-  const auto y = composite(
-      b, "aten.native_layer_norm_backward", p,
-      {Operand{0}, Operand{1}, Shape{8}, Operand{2}, Operand{3}, {}, {},
-       std::vector<int64_t>{1, 0, 0}},
-      {type_of(x), {DType::Bool, {0}}, {DType::Bool, {0}}});
+  const auto y =
+      composite(b,
+                "aten.native_layer_norm_backward",
+                p,
+                {Operand{0},
+                 Operand{1},
+                 Shape{8},
+                 Operand{2},
+                 Operand{3},
+                 {},
+                 {},
+                 std::vector<int64_t>{1, 0, 0}},
+                {type_of(x), {DType::Bool, {0}}, {DType::Bool, {0}}});
   const auto n = x.sub(mean).mul(scale);
-  const auto want = g.sub(g.mean(1, true))
-                        .sub(n.mul(g.mul(n).mean(1, true)))
-                        .mul(scale);
+  const auto want =
+      g.sub(g.mean(1, true)).sub(n.mul(g.mul(n).mean(1, true))).mul(scale);
   expect_close(run(b.finish({y[0]}), {g, x, mean, scale})[0], want, 1e-4);
 }
 
@@ -207,7 +235,9 @@ TEST(Composite, ConvertingCopyNeedsNoCall) {
   const at::Tensor x = at::randn({5});
   Builder b;
   const Value p = b.parameter(type_of(x));
-  const auto y = composite(b, "aten._to_copy", {p},
+  const auto y = composite(b,
+                           "aten._to_copy",
+                           {p},
                            {Operand{0}, DType::Float16},
                            {{DType::Float16, {5}}});
   expect_close(run(b.finish(y), {x})[0], x.to(at::kHalf), 0);
@@ -217,8 +247,8 @@ TEST(Composite, ImplicitOperatorRuns) {
   const at::Tensor x = at::randn({3, 5});
   Builder b;
   const Value p = b.parameter(type_of(x));
-  const auto y = composite(b, "aten.softmax.int", {p},
-                           {Operand{0}, int64_t{1}, {}}, {type_of(x)});
+  const auto y = composite(
+      b, "aten.softmax.int", {p}, {Operand{0}, int64_t{1}, {}}, {type_of(x)});
   expect_close(run(b.finish(y), {x})[0], x.softmax(1));
 }
 
@@ -227,8 +257,8 @@ TEST(Composite, RandomOperatorsAreRefused) {
   const Value p = b.parameter({DType::Float32, {3}});
   Builder body("body");
   const Value q = body.parameter({DType::Float32, {3}});
-  const auto y = b.composite("aten.bernoulli", {p}, {Operand{0}},
-                             body.finish({body.neg(q)}));
+  const auto y = b.composite(
+      "aten.bernoulli", {p}, {Operand{0}}, body.finish({body.neg(q)}));
   const at::Tensor x = at::ones({3});
   expect_close(run(b.finish(y), {x})[0], x.neg());
 }
@@ -238,8 +268,8 @@ TEST(Composite, UnknownNameRunsItsBody) {
   const Value p = b.parameter({DType::Float32, {3}});
   Builder body("body");
   const Value q = body.parameter({DType::Float32, {3}});
-  const auto y = b.composite("neuronx_test.twice", {p}, {},
-                             body.finish({body.add(q, q)}));
+  const auto y =
+      b.composite("neuronx_test.twice", {p}, {}, body.finish({body.add(q, q)}));
   const at::Tensor x = at::randn({3});
   expect_close(run(b.finish(y), {x})[0], x.add(x));
 }
@@ -249,8 +279,8 @@ TEST(Composite, DecomposedNumericsRunsTheBody) {
   Builder b;
   const Value p = b.parameter({DType::Float32, {3}});
   const Value y = add(b, p, p);
-  EXPECT_TRUE(run(b.finish({y}), {at::ones({3})})[0].eq(0).all().item()
-                  .toBool());
+  EXPECT_TRUE(
+      run(b.finish({y}), {at::ones({3})})[0].eq(0).all().item().toBool());
 }
 
 // In-place and strided forms.
@@ -269,8 +299,8 @@ TEST(InPlace, PointwiseOntoTheSecondOperand) {
   const at::Tensor want = x.sub(y);
   Builder b;
   const Value p = b.parameter(type_of(x)), q = b.parameter(type_of(y));
-  const auto z = composite(b, "aten.sub.Tensor", {p, q},
-                           {Operand{0}, Operand{1}}, {type_of(x)});
+  const auto z = composite(
+      b, "aten.sub.Tensor", {p, q}, {Operand{0}, Operand{1}}, {type_of(x)});
   run(b.finish(z, {1}), {x, y});
   expect_close(y, want);
 }
@@ -282,9 +312,12 @@ TEST(InPlace, IndexPutKeepsTheRest) {
   Values p;
   for (const auto& t : {x, i, v})
     p.push_back(b.parameter(type_of(t)));
-  const auto y = composite(
-      b, "aten.index_put", p,
-      {Operand{0}, ir::OperandList{{1}}, Operand{2}, false}, {type_of(x)});
+  const auto y =
+      composite(b,
+                "aten.index_put",
+                p,
+                {Operand{0}, ir::OperandList{{1}}, Operand{2}, false},
+                {type_of(x)});
   at::Tensor want = x.clone();
   want.index_copy_(0, i, v);
   run(b.finish(y, {0}), {x, i, v});
@@ -296,8 +329,8 @@ TEST(InPlace, MatmulOntoAnOperandIsComputedApart) {
   const at::Tensor want = x.matmul(y);
   Builder b;
   const Value p = b.parameter(type_of(x)), q = b.parameter(type_of(y));
-  const auto z = composite(b, "aten.mm", {p, q}, {Operand{0}, Operand{1}},
-                           {type_of(x)});
+  const auto z =
+      composite(b, "aten.mm", {p, q}, {Operand{0}, Operand{1}}, {type_of(x)});
   run(b.finish(z, {0}), {x, y});
   expect_close(x, want);
 }
@@ -306,8 +339,8 @@ TEST(InPlace, OutputOverAnInputThatNobodyDeclared) {
   const at::Tensor x = at::randn({4, 4}), y = at::randn({4, 4});
   Builder b;
   const Value p = b.parameter(type_of(x)), q = b.parameter(type_of(y));
-  const auto z = composite(b, "aten.mm", {p, q}, {Operand{0}, Operand{1}},
-                           {type_of(x)});
+  const auto z =
+      composite(b, "aten.mm", {p, q}, {Operand{0}, Operand{1}}, {type_of(x)});
   const auto executor = load(b.finish(z));
   const at::Tensor want = x.matmul(y);
   void* in[] = {x.mutable_data_ptr(), y.mutable_data_ptr()};
@@ -325,8 +358,8 @@ TEST(InPlace, StridedViewOfItsExtent) {
   const Value p = b.parameter({DType::Float32, {24}});
   const Shape size{2, 3}, stride{12, 2};
   const Value x = b.as_strided(p, size, stride, 1);
-  const auto y = composite(b, "aten.add.Scalar", {x},
-                           {Operand{0}, int64_t{10}}, {b.type(x)});
+  const auto y = composite(
+      b, "aten.add.Scalar", {x}, {Operand{0}, int64_t{10}}, {b.type(x)});
   const Value z = b.as_strided_scatter(p, y[0], stride, 1);
   run(b.finish({z}, {0}), {base});
   expect_close(base, want);
@@ -411,18 +444,27 @@ TEST(Views, AtenViewsDoNotCopy) {
   const at::Tensor x = at::randn({2, 3, 4});
   Builder b;
   const Value p = b.parameter(type_of(x));
-  const Value t = composite(b, "aten.transpose.int", {p},
+  const Value t = composite(b,
+                            "aten.transpose.int",
+                            {p},
                             {Operand{0}, int64_t{0}, int64_t{2}},
                             {{DType::Float32, {4, 3, 2}}})[0];
-  const Value s = composite(
-      b, "aten.slice.Tensor", {t},
-      {Operand{0}, int64_t{0}, int64_t{1}, int64_t{3}, int64_t{1}},
-      {{DType::Float32, {2, 3, 2}}})[0];
-  const Value e = composite(b, "aten.unsqueeze", {s},
+  const Value s =
+      composite(b,
+                "aten.slice.Tensor",
+                {t},
+                {Operand{0}, int64_t{0}, int64_t{1}, int64_t{3}, int64_t{1}},
+                {{DType::Float32, {2, 3, 2}}})[0];
+  const Value e = composite(b,
+                            "aten.unsqueeze",
+                            {s},
                             {Operand{0}, int64_t{0}},
                             {{DType::Float32, {1, 2, 3, 2}}})[0];
   const auto chunks = composite(
-      b, "aten.split.Tensor", {e}, {Operand{0}, int64_t{2}, int64_t{2}},
+      b,
+      "aten.split.Tensor",
+      {e},
+      {Operand{0}, int64_t{2}, int64_t{2}},
       {{DType::Float32, {1, 2, 2, 2}}, {DType::Float32, {1, 2, 1, 2}}});
   const Value y = add(b, chunks[0], chunks[0]);
   const auto got = run(b.finish({y, chunks[1]}), {x});
@@ -436,10 +478,10 @@ TEST(Views, ViewThatTheStridesForbidCopies) {
   for (const char* name : {"aten.view", "aten.reshape", "aten._unsafe_view"}) {
     Builder c;
     const Value q = c.parameter(type_of(x));
-    const Value u = composite(c, "aten.t", {q}, {Operand{0}},
-                              {{DType::Float32, {3, 2}}})[0];
-    const Value y = composite(c, name, {u}, {Operand{0}, Shape{6}},
-                              {{DType::Float32, {6}}})[0];
+    const Value u = composite(
+        c, "aten.t", {q}, {Operand{0}}, {{DType::Float32, {3, 2}}})[0];
+    const Value y = composite(
+        c, name, {u}, {Operand{0}, Shape{6}}, {{DType::Float32, {6}}})[0];
     expect_close(run(c.finish({add(c, y, y)}), {x})[0],
                  x.t().reshape({6}).mul(2));
   }
@@ -461,8 +503,11 @@ TEST(Plan, ChainsReuseIntermediateMemory) {
   at::Tensor want = x;
   for (int i = 0; i < 20; ++i) {
     const Value sum = add(b, v, q), product = mul(b, v, q);
-    v = composite(b, "aten.maximum", {sum, product},
-                  {Operand{0}, Operand{1}}, {type_of(x)})[0];
+    v = composite(b,
+                  "aten.maximum",
+                  {sum, product},
+                  {Operand{0}, Operand{1}},
+                  {type_of(x)})[0];
     want = want.add(y).maximum(want.mul(y));
   }
   expect_close(run(b.finish({v}), {x, y})[0], want);
@@ -473,8 +518,8 @@ TEST(Plan, MixesAtenAndStableHlo) {
   Builder b;
   const Value p = b.parameter(type_of(x));
   const Value y = b.exp(add(b, p, p));
-  const Value z = add(b, y, b.broadcast(b.constant(DType::Float32, 1.5),
-                                        {4, 4}));
+  const Value z =
+      add(b, y, b.broadcast(b.constant(DType::Float32, 1.5), {4, 4}));
   expect_close(run(b.finish({z, y}), {x})[0], x.mul(2).exp().add(1.5));
 }
 
@@ -491,8 +536,11 @@ TEST(Plan, ConstantResult) {
 TEST(Plan, EmptyTensors) {
   Builder b;
   const Value p = b.parameter({DType::Float32, {0, 3}});
-  const auto y = composite(b, "aten.sum.dim_IntList", {p},
-                           {Operand{0}, Shape{0}}, {{DType::Float32, {3}}});
+  const auto y = composite(b,
+                           "aten.sum.dim_IntList",
+                           {p},
+                           {Operand{0}, Shape{0}},
+                           {{DType::Float32, {3}}});
   expect_close(run(b.finish(y), {at::empty({0, 3})})[0], at::zeros({3}));
 }
 
@@ -519,19 +567,23 @@ TEST(Error, IndexOutOfRange) {
   const at::Tensor i = at::tensor({7}, at::kLong);
   Builder b;
   const Value p = b.parameter(type_of(x)), q = b.parameter(type_of(i));
-  const auto embedding =
-      composite(b, "aten.embedding", {p, q}, {Operand{0}, Operand{1}},
-                {{DType::Float32, {1, 4}}});
-  const auto index =
-      composite(b, "aten.index.Tensor", {p, q},
-                {Operand{0}, ir::OperandList{{1}}},
-                {{DType::Float32, {1, 4}}});
+  const auto embedding = composite(b,
+                                   "aten.embedding",
+                                   {p, q},
+                                   {Operand{0}, Operand{1}},
+                                   {{DType::Float32, {1, 4}}});
+  const auto index = composite(b,
+                               "aten.index.Tensor",
+                               {p, q},
+                               {Operand{0}, ir::OperandList{{1}}},
+                               {{DType::Float32, {1, 4}}});
   for (const auto& y : {embedding, index}) {
     Builder copy = b;
     const auto executor = load(copy.finish(y));
     for (int i : {0, 1})
       EXPECT_THROW(run(*executor, {x, at::tensor({7}, at::kLong)}),
-                   std::out_of_range) << i;
+                   std::out_of_range)
+          << i;
     EXPECT_NO_THROW(run(*executor, {x, at::tensor({2}, at::kLong)}));
   }
 }
@@ -540,8 +592,8 @@ TEST(Error, OtherErrorsHaveNoBacktrace) {
   const at::Tensor x = at::randn({3, 3});
   Builder b;
   const Value p = b.parameter(type_of(x));
-  const auto y = composite(b, "aten.linalg_cholesky", {p},
-                           {Operand{0}, false}, {type_of(x)});
+  const auto y = composite(
+      b, "aten.linalg_cholesky", {p}, {Operand{0}, false}, {type_of(x)});
   try {
     run(b.finish(y), {x.neg().matmul(x.t())});
     FAIL() << "expected an error";
@@ -554,8 +606,8 @@ TEST(Error, OtherErrorsHaveNoBacktrace) {
 TEST(Error, ResultOfAnotherTypeIsReported) {
   Builder b;
   const Value p = b.parameter({DType::Float32, {3}});
-  const auto y = composite(b, "aten.gt.Scalar", {p},
-                           {Operand{0}, int64_t{0}}, {{DType::Int8, {2}}});
+  const auto y = composite(
+      b, "aten.gt.Scalar", {p}, {Operand{0}, int64_t{0}}, {{DType::Int8, {2}}});
   EXPECT_THROW(run(b.finish(y), {at::ones({3})}), std::runtime_error);
 }
 
@@ -621,7 +673,9 @@ Values attention(Builder& b,
   rows.pop_back();
   const TensorType none{DType::Bool, {0}}, seed{DType::Int64, {}};
   return composite(
-      b, "aten._scaled_dot_product_fused_attention_overrideable", operands,
+      b,
+      "aten._scaled_dot_product_fused_attention_overrideable",
+      operands,
       {Operand{0}, Operand{1}, Operand{2}, bias, 0.0, causal, false, {}},
       {query, {DType::Float32, rows}, none, none, seed, seed, none});
 }
@@ -647,7 +701,8 @@ TEST(Attention, MatchesTheDefinition) {
             ? at::zeros({1, 1, 5, 7}).masked_fill(m.logical_not(), -INFINITY)
             : m;
     expect_close(run(b.finish({y[0], y[1]}), in)[0],
-                 reference(q, k, v, added, false), 1e-4);
+                 reference(q, k, v, added, false),
+                 1e-4);
   }
 }
 
@@ -660,11 +715,26 @@ TEST(Attention, CausalBackward) {
     p.push_back(b.parameter(type_of(t)));
   const auto y = attention(b, {p[0], p[1], p[2]}, {}, true);
   const auto grads = composite(
-      b, "aten._scaled_dot_product_fused_attention_overrideable_backward",
+      b,
+      "aten._scaled_dot_product_fused_attention_overrideable_backward",
       {p[3], p[0], p[1], p[2], y[0], y[1], y[4], y[5]},
-      {Operand{0}, Operand{1}, Operand{2}, Operand{3}, {},
-       std::vector<int64_t>{1, 1, 1, 0}, Operand{4}, Operand{5}, {}, {},
-       int64_t{6}, int64_t{6}, 0.0, true, Operand{6}, Operand{7}, {}},
+      {Operand{0},
+       Operand{1},
+       Operand{2},
+       Operand{3},
+       {},
+       std::vector<int64_t>{1, 1, 1, 0},
+       Operand{4},
+       Operand{5},
+       {},
+       {},
+       int64_t{6},
+       int64_t{6},
+       0.0,
+       true,
+       Operand{6},
+       Operand{7},
+       {}},
       {type_of(q), type_of(k), type_of(v), {DType::Bool, {0}}});
   const auto got =
       run(b.finish({y[0], grads[0], grads[1], grads[2]}), {q, k, v, g});
@@ -688,7 +758,8 @@ TEST(Attention, CausalBackward) {
             .item()
             .toDouble() /
         (2 * step);
-    EXPECT_NEAR(got[1 + i].mul(direction).sum().item().toDouble(), want,
+    EXPECT_NEAR(got[1 + i].mul(direction).sum().item().toDouble(),
+                want,
                 1e-3 * (1 + std::abs(want)));
   }
 }

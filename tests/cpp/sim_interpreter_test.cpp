@@ -55,8 +55,7 @@ at::Tensor floats(std::vector<double> values) {
 }
 
 TEST(Unary, MatchesAten) {
-  const std::vector<
-      std::pair<std::string, at::Tensor (*)(const at::Tensor&)>>
+  const std::vector<std::pair<std::string, at::Tensor (*)(const at::Tensor&)>>
       cases{
           {"abs", [](const at::Tensor& x) { return x.abs(); }},
           {"ceil", [](const at::Tensor& x) { return x.ceil(); }},
@@ -78,7 +77,7 @@ TEST(Unary, MatchesAten) {
           {"sign", [](const at::Tensor& x) { return x.sign(); }},
           {"real", [](const at::Tensor& x) { return x; }},
           {"imag", [](const at::Tensor& x) { return x.mul(0); }},
-      };
+  };
   const at::Tensor x = floats({-2.5, -0.3, 0.5, 1.5, 2.7, 0});
   for (const auto& [name, f] : cases)
     for (auto type : {at::kFloat, at::kBFloat16, at::kHalf, at::kDouble}) {
@@ -93,8 +92,7 @@ TEST(Unary, MatchesAten) {
 }
 
 TEST(Unary, Chlo) {
-  const std::vector<
-      std::pair<std::string, at::Tensor (*)(const at::Tensor&)>>
+  const std::vector<std::pair<std::string, at::Tensor (*)(const at::Tensor&)>>
       cases{
           {"acos", [](const at::Tensor& x) { return x.acos(); }},
           {"acosh", [](const at::Tensor& x) { return x.acosh(); }},
@@ -116,7 +114,7 @@ TEST(Unary, Chlo) {
           {"is_inf", [](const at::Tensor& x) { return x.isinf(); }},
           {"is_neg_inf", [](const at::Tensor& x) { return x.isneginf(); }},
           {"is_pos_inf", [](const at::Tensor& x) { return x.isposinf(); }},
-      };
+  };
   const at::Tensor x = floats({-0.5, 0.25, 0.75, 1.5, -INFINITY, INFINITY});
   for (const auto& [name, f] : cases) {
     SCOPED_TRACE(name);
@@ -130,13 +128,15 @@ TEST(Unary, Chlo) {
 TEST(Unary, ClosedForms) {
   const at::Tensor x = floats({-2.5, 0.5, -27, 0.49999997, NAN, INFINITY});
   const auto got = evaluate({x}, [](Builder& b, const Values& v) {
-    return Values{b.unary("round_nearest_afz", v[0]), b.unary("cbrt", v[0]),
-                  b.is_finite(v[0]), b.unary("sign", v[0]),
+    return Values{b.unary("round_nearest_afz", v[0]),
+                  b.unary("cbrt", v[0]),
+                  b.is_finite(v[0]),
+                  b.unary("sign", v[0]),
                   b.reduce_precision(v[0], 5, 10)};
   });
   expect_close(got[0], floats({-3, 1, -27, 0, NAN, INFINITY}));
-  expect_close(got[1], floats({-1.3572088, 0.7937005, -3, 0.7937005, NAN,
-                               INFINITY}));
+  expect_close(got[1],
+               floats({-1.3572088, 0.7937005, -3, 0.7937005, NAN, INFINITY}));
   EXPECT_TRUE(got[2].equal(
       at::tensor({true, true, true, true, false, false}, at::kBool)));
   expect_close(got[3], floats({-1, 1, -1, 1, NAN, 1}));
@@ -157,10 +157,14 @@ TEST(Binary, FloatsMatchAten) {
   const at::Tensor x = floats({-2.5, 0.3, 0.5, 7.5}),
                    y = floats({1.5, -0.2, 2, 2});
   const std::vector<std::pair<std::string, at::Tensor>> cases{
-      {"add", x.add(y)},       {"subtract", x.sub(y)},
-      {"multiply", x.mul(y)},  {"divide", x.div(y)},
-      {"maximum", x.maximum(y)}, {"minimum", x.minimum(y)},
-      {"power", x.pow(y)},     {"remainder", x.fmod(y)},
+      {"add", x.add(y)},
+      {"subtract", x.sub(y)},
+      {"multiply", x.mul(y)},
+      {"divide", x.div(y)},
+      {"maximum", x.maximum(y)},
+      {"minimum", x.minimum(y)},
+      {"power", x.pow(y)},
+      {"remainder", x.fmod(y)},
       {"atan2", x.atan2(y)}};
   for (const auto& [name, want] : cases) {
     SCOPED_TRACE(name);
@@ -186,8 +190,8 @@ TEST(Binary, Bfloat16RoundsOnce) {
   const auto got = evaluate({x, y}, [](Builder& b, const Values& v) {
     return Values{b.div(v[0], v[1])};
   });
-  expect_close(got[0],
-               x.to(at::kFloat).div(y.to(at::kFloat)).to(at::kBFloat16), 0);
+  expect_close(
+      got[0], x.to(at::kFloat).div(y.to(at::kFloat)).to(at::kBFloat16), 0);
 }
 
 TEST(Binary, IntegersHaveXlaSemantics) {
@@ -216,7 +220,9 @@ TEST(Binary, IntegersHaveXlaSemantics) {
   const auto got = evaluate({x}, [](Builder& b, const Values& v) {
     return Values{b.unary("popcnt", v[0]),
                   b.unary("count_leading_zeros", v[0]),
-                  b.logical_not(v[0]), b.neg(v[0]), b.unary("abs", v[0])};
+                  b.logical_not(v[0]),
+                  b.neg(v[0]),
+                  b.unary("abs", v[0])};
   });
   expect_close(got[0], ints({3, 30, 2, 1, 1, 32}));
   expect_close(got[1], ints({29, 0, 29, 0, 31, 0}));
@@ -233,8 +239,7 @@ TEST(Binary, UnsignedCompareAndDivide) {
         return Values{b.compare(Compare::LT, x, y),
                       b.bitcast(b.div(x, y), DType::Int64),
                       b.convert(x, DType::Float32),
-                      b.bitcast(b.convert(v[0], DType::UInt32),
-                                DType::Int32)};
+                      b.bitcast(b.convert(v[0], DType::UInt32), DType::Int32)};
       });
   EXPECT_TRUE(got[0].equal(at::tensor({false, true}, at::kBool)));
   expect_close(got[1], longs({INT64_MAX, 0}));
@@ -246,12 +251,16 @@ TEST(Elementwise, CompareSelectClamp) {
   const at::Tensor x = floats({1, NAN, 3, -4}), y = floats({1, 2, 2, 5});
   const auto got = evaluate({x, y}, [](Builder& b, const Values& v) {
     Values results;
-    for (auto d : {Compare::EQ, Compare::NE, Compare::LT, Compare::LE,
-                   Compare::GT, Compare::GE})
+    for (auto d : {Compare::EQ,
+                   Compare::NE,
+                   Compare::LT,
+                   Compare::LE,
+                   Compare::GT,
+                   Compare::GE})
       results.push_back(b.compare(d, v[0], v[1]));
     results.push_back(b.select(results[2], v[0], v[1]));
-    results.push_back(b.clamp(b.constant(DType::Float32, -1), v[0],
-                              b.constant(DType::Float32, 2)));
+    results.push_back(b.clamp(
+        b.constant(DType::Float32, -1), v[0], b.constant(DType::Float32, 2)));
     return results;
   });
   const Tensors want{x.eq(y), x.ne(y), x.lt(y), x.le(y), x.gt(y), x.ge(y)};
@@ -292,36 +301,33 @@ TEST(Elementwise, FloatToIntegerSaturates) {
     return Values{b.convert(v[0], DType::Int32),
                   b.convert(b.convert(v[0], DType::UInt8), DType::Int32)};
   });
-  expect_close(got[0],
-               longs({INT32_MAX, INT32_MIN, 0, -1}).to(at::kInt));
+  expect_close(got[0], longs({INT32_MAX, INT32_MIN, 0, -1}).to(at::kInt));
   expect_close(got[1], longs({255, 0, 0, 0}).to(at::kInt));
 }
 
 TEST(Shape, Movement) {
   const at::Tensor x = at::randn({2, 3, 4});
   for (auto type : {at::kFloat, at::kFloat8_e4m3fn, at::kUInt32, at::kBool}) {
-    const at::Tensor y =
-        type == at::kUInt32 ? at::randint(9, {2, 3, 4}, at::kInt).view(type)
-                            : x.to(type);
+    const at::Tensor y = type == at::kUInt32
+                             ? at::randint(9, {2, 3, 4}, at::kInt).view(type)
+                             : x.to(type);
     const auto bits = [&](const at::Tensor& t) {
       return t.view(t.element_size() == 4 ? at::kInt : at::kByte);
     };
     const auto got = evaluate({y}, [](Builder& b, const Values& v) {
-      return Values{
-          b.transpose(v[0], {2, 0, 1}),
-          b.slice(v[0], {0, 1, 0}, {2, 3, 4}, {1, 1, 3}),
-          b.reverse(v[0], {0, 2}),
-          b.concatenate({v[0], v[0]}, 1),
-          b.broadcast_in_dim(v[0], {2, 5, 3, 4}, {0, 2, 3}),
-          b.reshape(b.transpose(v[0], {2, 1, 0}), {6, 4})};
+      return Values{b.transpose(v[0], {2, 0, 1}),
+                    b.slice(v[0], {0, 1, 0}, {2, 3, 4}, {1, 1, 3}),
+                    b.reverse(v[0], {0, 2}),
+                    b.concatenate({v[0], v[0]}, 1),
+                    b.broadcast_in_dim(v[0], {2, 5, 3, 4}, {0, 2, 3}),
+                    b.reshape(b.transpose(v[0], {2, 1, 0}), {6, 4})};
     });
     const at::Tensor z = bits(y);
     EXPECT_TRUE(bits(got[0]).equal(z.permute({2, 0, 1})));
     EXPECT_TRUE(bits(got[1]).equal(z.slice(1, 1).slice(2, 0, 4, 3)));
     EXPECT_TRUE(bits(got[2]).equal(z.flip({0, 2})));
     EXPECT_TRUE(bits(got[3]).equal(at::cat({z, z}, 1)));
-    EXPECT_TRUE(
-        bits(got[4]).equal(z.unsqueeze(1).expand({2, 5, 3, 4})));
+    EXPECT_TRUE(bits(got[4]).equal(z.unsqueeze(1).expand({2, 5, 3, 4})));
     EXPECT_TRUE(bits(got[5]).equal(z.permute({2, 1, 0}).reshape({6, 4})));
   }
 }
@@ -342,8 +348,8 @@ TEST(Shape, PadNegativeAndInterior) {
   const at::Tensor x = floats({1, 2, 3, 4});
   const auto padded = [&](int64_t low, int64_t high, int64_t interior) {
     return evaluate({x}, [&](Builder& b, const Values& v) {
-      return Values{b.pad(v[0], b.constant(DType::Float32, 9), {low}, {high},
-                          {interior})};
+      return Values{b.pad(
+          v[0], b.constant(DType::Float32, 9), {low}, {high}, {interior})};
     })[0];
   };
   expect_close(padded(1, 2, 0), floats({9, 1, 2, 3, 4, 9, 9}));
@@ -358,13 +364,12 @@ TEST(Shape, DynamicSliceClampsItsStart) {
   const at::Tensor x = at::arange(12, at::kFloat).view({3, 4});
   const at::Tensor u = at::ones({2, 2});
   for (int64_t start : {-3, 0, 1, 9}) {
-    const auto got =
-        evaluate({x, u, at::scalar_tensor(start, at::kLong)},
-                 [](Builder& b, const Values& v) {
-                   return Values{
-                       b.dynamic_slice(v[0], {v[2], v[2]}, {2, 2}),
-                       b.dynamic_update_slice(v[0], v[1], {v[2], v[2]})};
-                 });
+    const auto got = evaluate(
+        {x, u, at::scalar_tensor(start, at::kLong)},
+        [](Builder& b, const Values& v) {
+          return Values{b.dynamic_slice(v[0], {v[2], v[2]}, {2, 2}),
+                        b.dynamic_update_slice(v[0], v[1], {v[2], v[2]})};
+        });
     const int64_t i = std::clamp<int64_t>(start, 0, 1),
                   j = std::clamp<int64_t>(start, 0, 2);
     expect_close(got[0], x.slice(0, i, i + 2).slice(1, j, j + 2));
@@ -390,12 +395,14 @@ TEST(Reduce, NamedCombiners) {
   const auto ints = evaluate({i}, [](Builder& b, const Values& v) {
     const Value u = b.bitcast(v[0], DType::UInt32);
     return Values{
-        b.reduce(v[0], Reduce::Add, {0}), b.reduce(v[0], Reduce::And, {1}),
+        b.reduce(v[0], Reduce::Add, {0}),
+        b.reduce(v[0], Reduce::And, {1}),
         b.reduce(v[0], Reduce::Or, {1}),
         b.convert(b.reduce(u, Reduce::Max, {0, 1}), DType::Int64),
-        b.reduce(b.compare(Compare::GT, v[0], b.constant(DType::Int32, 8,
-                                                         {3, 4})),
-                 Reduce::Or, {0})};
+        b.reduce(
+            b.compare(Compare::GT, v[0], b.constant(DType::Int32, 8, {3, 4})),
+            Reduce::Or,
+            {0})};
   });
   expect_close(ints[0], i.sum(0, false, at::kInt));
   for (int64_t r = 0; r < 3; ++r) {
@@ -428,7 +435,8 @@ TEST(Reduce, GeneralRegionOfPairs) {
       return b.reduce(
           {v[0], i},
           {b.constant(DType::Float32, -INFINITY), b.constant(DType::Int64, 0)},
-          {1}, [](Builder& r, const Values& p) -> Values {
+          {1},
+          [](Builder& r, const Values& p) -> Values {
             const Value keep = r.compare(Compare::GE, p[0], p[2]);
             return {r.select(keep, p[0], p[2]), r.select(keep, p[1], p[3])};
           });
@@ -441,18 +449,16 @@ TEST(Reduce, GeneralRegionOfPairs) {
 TEST(ReduceWindow, MaxPoolAndCumulativeSum) {
   const at::Tensor x = at::randn({2, 3, 7, 8});
   const auto got = evaluate({x}, [](Builder& b, const Values& v) {
-    const ir::Window pool{{1, 1, 3, 2}, {1, 1, 2, 2}, {1, 1, 1, 2},
-                          {0, 0, 1, 1}, {0, 0, 1, 1}};
-    const ir::Window sum{{1, 1, 1, 8}, {1, 1, 1, 1}, {1, 1, 1, 1},
-                         {0, 0, 0, 7}, {0, 0, 0, 0}};
+    const ir::Window pool{
+        {1, 1, 3, 2}, {1, 1, 2, 2}, {1, 1, 1, 2}, {0, 0, 1, 1}, {0, 0, 1, 1}};
+    const ir::Window sum{
+        {1, 1, 1, 8}, {1, 1, 1, 1}, {1, 1, 1, 1}, {0, 0, 0, 7}, {0, 0, 0, 0}};
     return Values{
-        b.reduce_window(v[0], b.constant(DType::Float32, -INFINITY), pool,
-                        Reduce::Max),
-        b.reduce_window(v[0], b.constant(DType::Float32, 0), sum,
-                        Reduce::Add)};
+        b.reduce_window(
+            v[0], b.constant(DType::Float32, -INFINITY), pool, Reduce::Max),
+        b.reduce_window(v[0], b.constant(DType::Float32, 0), sum, Reduce::Add)};
   });
-  expect_close(got[0],
-               at::max_pool2d(x, {3, 2}, {2, 2}, {1, 1}, {1, 2}));
+  expect_close(got[0], at::max_pool2d(x, {3, 2}, {2, 2}, {1, 1}, {1, 2}));
   expect_close(got[1], x.cumsum(3));
 }
 
@@ -460,18 +466,24 @@ TEST(SelectAndScatter, IsTheGradientOfMaxPool) {
   const at::Tensor x = floats({1, 5, 2, 7, 7, 0}), g = floats({10, 20, 30});
   const auto got = evaluate({x, g}, [](Builder& b, const Values& v) {
     const ir::Window window{{2}, {2}, {1}, {0}, {0}};
-    return Values{b.select_and_scatter(v[0], v[1],
-                                       b.constant(DType::Float32, 0), window,
-                                       Compare::GE, Reduce::Add)};
+    return Values{b.select_and_scatter(v[0],
+                                       v[1],
+                                       b.constant(DType::Float32, 0),
+                                       window,
+                                       Compare::GE,
+                                       Reduce::Add)};
   });
   expect_close(got[0], floats({0, 10, 0, 20, 30, 0}));
-  const auto padded = evaluate({floats({-3, -1, -2}), floats({1, 2})},
-                               [](Builder& b, const Values& v) {
-    const ir::Window window{{2}, {2}, {1}, {1}, {0}};
-    return Values{b.select_and_scatter(v[0], v[1],
-                                       b.constant(DType::Float32, 0), window,
-                                       Compare::GE, Reduce::Add)};
-  });
+  const auto padded = evaluate(
+      {floats({-3, -1, -2}), floats({1, 2})}, [](Builder& b, const Values& v) {
+        const ir::Window window{{2}, {2}, {1}, {1}, {0}};
+        return Values{b.select_and_scatter(v[0],
+                                           v[1],
+                                           b.constant(DType::Float32, 0),
+                                           window,
+                                           Compare::GE,
+                                           Reduce::Add)};
+      });
   expect_close(padded[0], floats({1, 2, 0}));
 }
 
@@ -518,14 +530,13 @@ TEST(Sort, TwoKeysAlongAnotherDimension) {
 TEST(Contraction, DotGeneral) {
   const at::Tensor x = at::randn({5, 2, 3, 4}), y = at::randn({4, 6, 2, 5});
   const auto got = evaluate({x, y}, [](Builder& b, const Values& v) {
-    return Values{b.dot_general(v[0], v[1],
-                                {{1}, {2}, {3, 0}, {0, 3}}, DType::Float32)};
+    return Values{
+        b.dot_general(v[0], v[1], {{1}, {2}, {3, 0}, {0, 3}}, DType::Float32)};
   });
   expect_close(got[0], at::einsum("zbik,kjbz->bij", {x, y}), 1e-4);
   const at::Tensor i = at::randint(-9, 9, {3, 4}, at::kInt);
   const auto ints = evaluate({i}, [](Builder& b, const Values& v) {
-    return Values{
-        b.dot_general(v[0], v[0], {{}, {}, {1}, {1}}, DType::Int32)};
+    return Values{b.dot_general(v[0], v[0], {{}, {}, {1}, {1}}, DType::Int32)};
   });
   expect_close(ints[0],
                i.to(at::kDouble).matmul(i.to(at::kDouble).t()).to(at::kInt));
@@ -571,10 +582,10 @@ TEST(Contraction, ConvolutionTransposedLayoutAndDilation) {
   at::Tensor line = at::zeros({1, 3, 8});
   line.slice(2, 2, 8, 2).copy_(x.transpose(1, 2).slice(2, 0, 3));
   // Element 3 is at position 8, which the negative padding cuts off.
-  const at::Tensor want = at::conv2d(line.unsqueeze(2),
-                                     w.permute({2, 1, 0}).unsqueeze(2))
-                              .squeeze(2)
-                              .transpose(1, 2);
+  const at::Tensor want =
+      at::conv2d(line.unsqueeze(2), w.permute({2, 1, 0}).unsqueeze(2))
+          .squeeze(2)
+          .transpose(1, 2);
   expect_close(got[0], want, 1e-4);
 }
 
@@ -604,23 +615,23 @@ TEST(Gather, RowsAndClampedStarts) {
   const at::Tensor x = at::arange(20, at::kFloat).view({5, 4});
   const at::Tensor i = longs({3, 0, 99, -2}).view({2, 2});
   const auto got = evaluate({x, i}, [](Builder& b, const Values& v) {
-    return Values{
-        // Rows, index vectors of length 1.
-        b.gather(v[0], v[1],
-                 {.offset = {2},
-                  .collapsed = {0},
-                  .start_index_map = {0},
-                  .index_vector = 2,
-                  .slice_sizes = {1, 4}}),
-        // Blocks of 2x2 at (row, column), windows first.
-        b.gather(v[0], v[1],
-                 {.offset = {0, 1},
-                  .start_index_map = {0, 1},
-                  .index_vector = 1,
-                  .slice_sizes = {2, 2}})};
+    return Values{// Rows, index vectors of length 1.
+                  b.gather(v[0],
+                           v[1],
+                           {.offset = {2},
+                            .collapsed = {0},
+                            .start_index_map = {0},
+                            .index_vector = 2,
+                            .slice_sizes = {1, 4}}),
+                  // Blocks of 2x2 at (row, column), windows first.
+                  b.gather(v[0],
+                           v[1],
+                           {.offset = {0, 1},
+                            .start_index_map = {0, 1},
+                            .index_vector = 1,
+                            .slice_sizes = {2, 2}})};
   });
-  expect_close(got[0],
-               x.index_select(0, longs({3, 0, 4, 0})).view({2, 2, 4}));
+  expect_close(got[0], x.index_select(0, longs({3, 0, 4, 0})).view({2, 2, 4}));
   const at::Tensor first = x.slice(0, 3, 5).slice(1, 0, 2);
   const at::Tensor second = x.slice(0, 3, 5).slice(1, 0, 2);
   expect_close(got[1].select(2, 0), first);
@@ -673,8 +684,7 @@ TEST(Control, WhileAndCase) {
           return {r.compare(Compare::LT, p[0], r.constant(DType::Int32, 5))};
         },
         [](Builder& r, const Values& p) -> Values {
-          return {r.add(p[0], r.constant(DType::Int32, 1)),
-                  r.add(p[1], p[1])};
+          return {r.add(p[0], r.constant(DType::Int32, 1)), r.add(p[1], p[1])};
         });
   });
   EXPECT_EQ(got[0].item().toInt(), 5);
@@ -705,8 +715,11 @@ TEST(Control, CompositeInARegion) {
         },
         [](Builder& r, const Values& p) -> Values {
           return {r.add(p[0], r.constant(DType::Int32, 1)),
-                  composite(r, "aten.mm", {p[1], p[1]},
-                            {Operand{0}, Operand{1}}, {r.type(p[1])})[0]};
+                  composite(r,
+                            "aten.mm",
+                            {p[1], p[1]},
+                            {Operand{0}, Operand{1}},
+                            {r.type(p[1])})[0]};
         });
   });
   const at::Tensor square = x.matmul(x);
@@ -727,8 +740,7 @@ TEST(Decomposed, StridedComposites) {
                            View{{5, 3}, {2, 1}, 3},
                            View{{}, {}, 7}}) {
     const auto got = evaluate({x}, [&](Builder& b, const Values& v) {
-      return Values{
-          b.as_strided(v[0], view.size, view.stride, view.offset)};
+      return Values{b.as_strided(v[0], view.size, view.stride, view.offset)};
     });
     expect_close(got[0], x.as_strided(view.size, view.stride, view.offset));
   }

@@ -88,8 +88,18 @@ def test_fork_after_use_raises_like_cuda():
 
 @pytest.mark.parametrize(
     "dtype",
-    [torch.float32, torch.bfloat16, torch.float16, torch.int64, torch.int32,
-     torch.int8, torch.uint8, torch.bool, torch.float64, torch.complex64],
+    [
+        torch.float32,
+        torch.bfloat16,
+        torch.float16,
+        torch.int64,
+        torch.int32,
+        torch.int8,
+        torch.uint8,
+        torch.bool,
+        torch.float64,
+        torch.complex64,
+    ],
 )
 @pytest.mark.parametrize("shape", [(), (0,), (0, 64), (3,), (63, 65), (2, 3, 4)])
 def test_copies_keep_every_element(dtype, shape):
@@ -264,7 +274,8 @@ def test_random_numbers_follow_the_seed():
     generator = torch.Generator("neuron").manual_seed(5)
     d = torch.rand(9, device="neuron", generator=generator)
     assert torch.equal(
-        d.cpu(), torch.rand(9, device="neuron", generator=generator.manual_seed(5)).cpu()
+        d.cpu(),
+        torch.rand(9, device="neuron", generator=generator.manual_seed(5)).cpu(),
     )
     with pytest.raises(RuntimeError, match="Expected a 'neuron' device type"):
         torch.rand(3, device="neuron", generator=torch.Generator())

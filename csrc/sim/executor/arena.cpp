@@ -53,7 +53,9 @@ int64_t layout_arena(std::deque<Buffer>& buffers) {
     }
     b->offset = best < 0 ? end : best;
     total = std::max(total, b->offset + bytes);
-    placed.insert(std::lower_bound(placed.begin(), placed.end(), b,
+    placed.insert(std::lower_bound(placed.begin(),
+                                   placed.end(),
+                                   b,
                                    [](Buffer* a, Buffer* c) {
                                      return a->offset < c->offset;
                                    }),

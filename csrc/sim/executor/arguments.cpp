@@ -188,8 +188,7 @@ c10::IValue Arguments::list(const Attribute& value,
         const int32_t index = indices->indices[i];
         const bool floating = is_floating_point(operands.at(index).dtype);
         numbers.push_back(c10::IValue(0));
-        scalars_.push_back(
-            {position, int64_t(i), index, floating, {}, {}});
+        scalars_.push_back({position, int64_t(i), index, floating, {}, {}});
       }
       return numbers;
     }
@@ -219,8 +218,7 @@ c10::IValue Arguments::number_tensor(
   };
   const bool number_is_wide =
       number.dtype == DType::Float64 || number.dtype == DType::Int64;
-  if (number.wrapped && number_is_wide &&
-      !operands.empty() &&
+  if (number.wrapped && number_is_wide && !operands.empty() &&
       std::all_of(operands.begin(), operands.end(), is_float)) {
     number.dtype = DType::Float32;
     if (const auto* v = std::get_if<int64_t>(&number.value))

@@ -26,8 +26,7 @@ const std::unordered_map<std::string, std::vector<std::string>>& overloads() {
 c10::OperatorName operator_name(const std::string& name) {
   const size_t dot = name.find('.', 5);
   std::string base = "aten::" + name.substr(5, dot - 5);
-  std::string overload =
-      dot == std::string::npos ? "" : name.substr(dot + 1);
+  std::string overload = dot == std::string::npos ? "" : name.substr(dot + 1);
   if (overload == "default")
     overload.clear();
   return {std::move(base), std::move(overload)};
@@ -52,8 +51,7 @@ bool is_tensor(const c10::Argument& result) {
 // The position of each argument of `other` in `functional`, if `other` takes
 // the same arguments; out forms lack dtype, layout, device and pin_memory.
 std::optional<std::vector<size_t>> same_arguments(
-    const c10::FunctionSchema& functional,
-    const c10::FunctionSchema& other) {
+    const c10::FunctionSchema& functional, const c10::FunctionSchema& other) {
   static const std::set<std::string> kImplied{
       "dtype", "layout", "device", "pin_memory"};
   const auto& ours = functional.arguments();
@@ -120,8 +118,8 @@ void find_in_place(AtenOp& op) {
         candidate->hasTag(at::Tag::generated))
       continue;
     const auto& arguments = candidate->schema().arguments();
-    bool fits = arguments.size() == schema.arguments().size() &&
-                writes(arguments[0]);
+    bool fits =
+        arguments.size() == schema.arguments().size() && writes(arguments[0]);
     for (size_t i = 0; fits && i < arguments.size(); ++i)
       fits = arguments[i].name() == schema.arguments()[i].name() &&
              *arguments[i].type() == *schema.arguments()[i].type() &&

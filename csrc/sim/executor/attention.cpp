@@ -82,8 +82,7 @@ bool flash_fits(const Inputs& in) {
   if (!in.mask.defined())
     return true;
   return in.mask.dim() == 4 &&
-         (in.mask.scalar_type() == type ||
-          in.mask.scalar_type() == at::kFloat);
+         (in.mask.scalar_type() == type || in.mask.scalar_type() == at::kFloat);
 }
 
 std::optional<at::Tensor> optional(const at::Tensor& x) {
@@ -109,8 +108,7 @@ at::Tensor scores(const Inputs& in) {
     s = s.add(wide(in.mask));
   if (in.causal) {
     const at::Tensor seen =
-        at::ones({s.size(-2), s.size(-1)}, s.options().dtype(at::kBool))
-            .tril();
+        at::ones({s.size(-2), s.size(-1)}, s.options().dtype(at::kBool)).tril();
     s = s.masked_fill(seen.logical_not(),
                       -std::numeric_limits<double>::infinity());
   }
@@ -165,10 +163,8 @@ Tensors attention(const ir::Operation& op, const Tensors& operands) {
   const Inputs in = inputs({op, operands}, 0, 5, 7);
   at::Tensor output, log_sum;
   if (flash_fits(in)) {
-    std::tie(output, log_sum) =
-        at::_scaled_dot_product_flash_attention_for_cpu(
-            in.query, in.key, in.value, 0, in.causal, optional(in.mask),
-            in.scale);
+    std::tie(output, log_sum) = at::_scaled_dot_product_flash_attention_for_cpu(
+        in.query, in.key, in.value, 0, in.causal, optional(in.mask), in.scale);
   } else {
     const at::Tensor s = scores(in);
     log_sum = at::logsumexp(s, {-1});
@@ -189,22 +185,28 @@ Tensors attention_backward(const ir::Operation& op, const Tensors& operands) {
   if (!bias_grad && flash_fits(in)) {
     const auto [q, k, v] =
         at::_scaled_dot_product_flash_attention_for_cpu_backward(
-            grad, in.query, in.key, in.value, out, log_sum, 0, in.causal,
-            optional(in.mask), in.scale);
+            grad,
+            in.query,
+            in.key,
+            in.value,
+            out,
+            log_sum,
+            0,
+            in.causal,
+            optional(in.mask),
+            in.scale);
     return {q, k, v, {}};
   }
   const auto type = in.query.scalar_type();
   const at::Tensor p = weights(scores(in), log_sum), g = wide(grad);
-  const at::Tensor inner =
-      g.mul(wide(out)).sum(-1, true);
+  const at::Tensor inner = g.mul(wide(out)).sum(-1, true);
   const at::Tensor s =
       p.mul(at::matmul(g, wide(in.value).transpose(-2, -1)).sub(inner));
-  return {at::matmul(s, wide(in.key)).mul(in.factor()).to(type),
-          at::matmul(s.transpose(-2, -1), wide(in.query))
-              .mul(in.factor())
-              .to(type),
-          at::matmul(p.transpose(-2, -1), g).to(type),
-          bias_grad ? sum_to(s, bias) : at::Tensor()};
+  return {
+      at::matmul(s, wide(in.key)).mul(in.factor()).to(type),
+      at::matmul(s.transpose(-2, -1), wide(in.query)).mul(in.factor()).to(type),
+      at::matmul(p.transpose(-2, -1), g).to(type),
+      bias_grad ? sum_to(s, bias) : at::Tensor()};
 }
 
 }  // namespace neuronx::sim

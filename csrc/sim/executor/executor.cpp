@@ -21,7 +21,8 @@ namespace {
 constexpr size_t kManyPairs = 128;
 
 bool decomposed() {
-  return env::choice<bool>("TORCH_NEURONX_SIM_NUMERICS", false,
+  return env::choice<bool>("TORCH_NEURONX_SIM_NUMERICS",
+                           false,
                            {{"fast", false}, {"decomposed", true}});
 }
 
@@ -58,9 +59,7 @@ class PlannedExecutor final : public Executor {
     }
   }
 
-  const std::vector<ir::TensorType>& inputs() const override {
-    return inputs_;
-  }
+  const std::vector<ir::TensorType>& inputs() const override { return inputs_; }
   const std::vector<ir::TensorType>& outputs() const override {
     return outputs_;
   }
@@ -166,8 +165,8 @@ class PlannedExecutor final : public Executor {
       for (size_t k = 0; k < outputs_.size(); ++k)
         if (overlap(inputs, outputs, i, k)) {
           copies.push_back(make_empty(inputs_[i]));
-          std::memcpy(copies.back().mutable_data_ptr(), inputs[i],
-                      inputs_[i].bytes());
+          std::memcpy(
+              copies.back().mutable_data_ptr(), inputs[i], inputs_[i].bytes());
           apart[i] = copies.back().mutable_data_ptr();
           break;
         }

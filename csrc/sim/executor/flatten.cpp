@@ -8,8 +8,8 @@ namespace neuronx::sim {
 namespace {
 
 bool is_planned(const std::string& name) {
-  return name == "neuronx.as_strided" ||
-         name == "neuronx.as_strided_scatter" || name == "neuronx.to_strided";
+  return name == "neuronx.as_strided" || name == "neuronx.as_strided_scatter" ||
+         name == "neuronx.to_strided";
 }
 
 class Flattener {

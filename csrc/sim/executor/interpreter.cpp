@@ -59,7 +59,8 @@ void Interpreter::check(const ir::Operation& op) const {
       throw std::runtime_error("[" + op.name +
                                "] neither ATen nor a body can run it");
   } else if (!find_instruction(op.name)) {
-    throw std::runtime_error("[" + op.name + "] is not an operation that the "
+    throw std::runtime_error("[" + op.name +
+                             "] is not an operation that the "
                              "simulator knows");
   }
   for (const auto& body : op.bodies)

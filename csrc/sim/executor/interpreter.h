@@ -91,10 +91,10 @@ at::Tensor integer_compare(std::string_view direction,
                            const at::Tensor& b);
 at::Tensor convert_integer(const at::Tensor& x, at::ScalarType dtype);
 at::Tensor padded(const at::Tensor& x,
-               const at::Tensor& value,
-               const ir::Shape& low,
-               const ir::Shape& high,
-               const ir::Shape& interior);
+                  const at::Tensor& value,
+                  const ir::Shape& low,
+                  const ir::Shape& high,
+                  const ir::Shape& interior);
 // "add" for a region that returns stablehlo.add of its two parameters, in
 // any order; "second" if it returns parameter 1; else empty.
 std::string_view combiner(const ir::Program& region);

@@ -67,13 +67,16 @@ Tensors dot_general(const Evaluation& e) {
   const auto type = accumulator(e.in(0), e.dtype());
   const Shape& batch = e.ints("lhs_batching_dimensions");
   Shape lhs_free, rhs_free, size;
-  const at::Tensor lhs =
-      matrix(accumulate_in(e.in(0), type), batch,
-             e.ints("lhs_contracting_dimensions"), true, lhs_free);
-  const at::Tensor rhs =
-      matrix(accumulate_in(e.in(1), type),
-             e.ints("rhs_batching_dimensions"),
-             e.ints("rhs_contracting_dimensions"), false, rhs_free);
+  const at::Tensor lhs = matrix(accumulate_in(e.in(0), type),
+                                batch,
+                                e.ints("lhs_contracting_dimensions"),
+                                true,
+                                lhs_free);
+  const at::Tensor rhs = matrix(accumulate_in(e.in(1), type),
+                                e.ints("rhs_batching_dimensions"),
+                                e.ints("rhs_contracting_dimensions"),
+                                false,
+                                rhs_free);
   for (int64_t d : batch)
     size.push_back(e.in(0).size(d));
   size.insert(size.end(), lhs_free.begin(), lhs_free.end());
@@ -110,16 +113,16 @@ Tensors convolution(const Evaluation& e) {
   if (n > 3)
     throw std::runtime_error(
         "[stablehlo.convolution] the simulator has at most 3 spatial "
-        "dimensions, got " + std::to_string(n));
-  at::Tensor x =
-      arrange(convert_to(e.in(0), DType::Float64).to(type),
-              e.integer("input_batch_dimension"),
-              e.integer("input_feature_dimension"), spatial);
-  at::Tensor kernel =
-      arrange(convert_to(e.in(1), DType::Float64).to(type),
-              e.integer("kernel_output_feature_dimension"),
-              e.integer("kernel_input_feature_dimension"),
-              e.ints("kernel_spatial_dimensions"));
+        "dimensions, got " +
+        std::to_string(n));
+  at::Tensor x = arrange(convert_to(e.in(0), DType::Float64).to(type),
+                         e.integer("input_batch_dimension"),
+                         e.integer("input_feature_dimension"),
+                         spatial);
+  at::Tensor kernel = arrange(convert_to(e.in(1), DType::Float64).to(type),
+                              e.integer("kernel_output_feature_dimension"),
+                              e.integer("kernel_input_feature_dimension"),
+                              e.ints("kernel_spatial_dimensions"));
   Shape low{0, 0}, high{0, 0}, interior{0, 0};
   const Shape& padding = e.ints("padding");
   for (size_t d = 0; d < n; ++d) {
@@ -150,10 +153,16 @@ Tensors convolution(const Evaluation& e) {
     order[to[d]] = int64_t(d) + 2;
   at::Tensor result;
   if (product(e.types[0].shape) == 0 || x.numel() == 0 || kernel.numel() == 0)
-    return {at::zeros(e.types[0].shape,
-                      at::dtype(to_scalar_type(e.dtype())))};
-  result = at::convolution(x.contiguous(), kernel.contiguous(), {}, stride,
-                           zero, dilation, false, zero, groups);
+    return {at::zeros(e.types[0].shape, at::dtype(to_scalar_type(e.dtype())))};
+  result = at::convolution(x.contiguous(),
+                           kernel.contiguous(),
+                           {},
+                           stride,
+                           zero,
+                           dilation,
+                           false,
+                           zero,
+                           groups);
   if (n == 0)
     result = result.squeeze(-1);
   return {convert_to(result.permute(order), e.dtype())};

@@ -69,8 +69,7 @@ at::Tensor merge_order(Interpreter& interpreter,
     Tensors sorted;
     for (const at::Tensor& x : xs)
       sorted.push_back(take(x, order));
-    const at::Tensor pair =
-        position.div(2 * run, "floor").mul(2 * run);
+    const at::Tensor pair = position.div(2 * run, "floor").mul(2 * run);
     const at::Tensor middle = pair.add(run).clamp_max(n);
     const at::Tensor is_left = position.lt(middle);
     const at::Tensor begin = at::where(is_left, middle, pair);
@@ -79,15 +78,15 @@ at::Tensor merge_order(Interpreter& interpreter,
     at::Tensor low = begin, high = end;
     for (int64_t width = run; width > 0; width /= 2) {
       const at::Tensor active = low.lt(high);
-      const at::Tensor probe =
-          low.add(high).div(2, "floor").clamp_max(n - 1);
+      const at::Tensor probe = low.add(high).div(2, "floor").clamp_max(n - 1);
       Tensors probed;
       for (const at::Tensor& x : sorted)
         probed.push_back(take(x, probe));
       // An element of the right run comes after its equals on the left.
-      const at::Tensor before = at::where(
-          is_left, is_less(interpreter, less, probed, sorted),
-          is_less(interpreter, less, sorted, probed).logical_not());
+      const at::Tensor before =
+          at::where(is_left,
+                    is_less(interpreter, less, probed, sorted),
+                    is_less(interpreter, less, sorted, probed).logical_not());
       low = at::where(active.logical_and(before), probe.add(1), low);
       high = at::where(active.logical_and(before.logical_not()), probe, high);
     }
@@ -102,8 +101,8 @@ Tensors sort(const Evaluation& e) {
   const int64_t dimension = e.integer("dimension");
   Tensors xs;
   for (const at::Tensor& x : e.operands)
-    xs.push_back(from_carrier(
-        carrier(x).movedim(dimension, -1).contiguous(), x.scalar_type()));
+    xs.push_back(from_carrier(carrier(x).movedim(dimension, -1).contiguous(),
+                              x.scalar_type()));
   if (xs[0].numel() == 0)
     return e.operands;
   at::Tensor order;
@@ -113,9 +112,8 @@ Tensors sort(const Evaluation& e) {
     order = merge_order(e.interpreter, e.body(), xs);
   Tensors results;
   for (const at::Tensor& x : xs)
-    results.push_back(
-        from_carrier(carrier(take(x, order)).movedim(-1, dimension),
-                     x.scalar_type()));
+    results.push_back(from_carrier(
+        carrier(take(x, order)).movedim(-1, dimension), x.scalar_type()));
   return results;
 }
 
@@ -142,6 +140,8 @@ constexpr Instruction kInstructions[] = {
 
 }  // namespace
 
-std::span<const Instruction> control_instructions() { return kInstructions; }
+std::span<const Instruction> control_instructions() {
+  return kInstructions;
+}
 
 }  // namespace neuronx::sim

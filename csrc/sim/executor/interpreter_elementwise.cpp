@@ -86,7 +86,7 @@ aten_binary() {
           {"LE", {"le", "Tensor"}},
           {"GT", {"gt", "Tensor"}},
           {"GE", {"ge", "Tensor"}},
-      };
+  };
   return *table;
 }
 
@@ -165,8 +165,8 @@ Tensors unary(const Evaluation& e) {
   const std::string_view name = base_name(e.op);
   const at::Tensor x = widen(e.in(0));
   const auto ours = kOurs.find(name);
-  const at::Tensor y = ours != kOurs.end() ? ours->second(x)
-                                           : call(aten_unary().at(name), x);
+  const at::Tensor y =
+      ours != kOurs.end() ? ours->second(x) : call(aten_unary().at(name), x);
   return {y.to(to_scalar_type(e.dtype()))};
 }
 
@@ -190,10 +190,10 @@ Tensors polygamma(const Evaluation& e) {
   const at::Tensor n = widen(e.in(0)), x = widen(e.in(1));
   // (-1)^(n+1) n! zeta(n+1, x)
   const at::Tensor sign = n.add(1).mul(M_PI).cos().round();
-  const at::Tensor value = sign.mul(at::lgamma(n.add(1)).exp())
-                               .mul(at::special_zeta(n.add(1), x));
-  return {at::where(n.eq(0), at::digamma(x), value)
-              .to(to_scalar_type(e.dtype()))};
+  const at::Tensor value =
+      sign.mul(at::lgamma(n.add(1)).exp()).mul(at::special_zeta(n.add(1), x));
+  return {
+      at::where(n.eq(0), at::digamma(x), value).to(to_scalar_type(e.dtype()))};
 }
 
 Tensors compare(const Evaluation& e) {
@@ -205,9 +205,8 @@ Tensors compare(const Evaluation& e) {
 }
 
 Tensors select(const Evaluation& e) {
-  return {from_carrier(
-      at::where(e.in(0), carrier(e.in(1)), carrier(e.in(2))),
-      to_scalar_type(e.dtype()))};
+  return {from_carrier(at::where(e.in(0), carrier(e.in(1)), carrier(e.in(2))),
+                       to_scalar_type(e.dtype()))};
 }
 
 Tensors clamp(const Evaluation& e) {
@@ -259,8 +258,7 @@ Tensors reduce_precision(const Evaluation& e) {
   const int mantissa = int(e.integer("mantissa_bits"));
   const at::Tensor y = map(widen(e.in(0)), [&](auto v) {
     using Float = decltype(v);
-    using Bits =
-        std::conditional_t<sizeof(Float) == 8, uint64_t, uint32_t>;
+    using Bits = std::conditional_t<sizeof(Float) == 8, uint64_t, uint32_t>;
     return reduce_precision<Float, Bits>(v, exponent, mantissa);
   });
   return {y.to(to_scalar_type(e.dtype()))};

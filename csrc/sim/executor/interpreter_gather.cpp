@@ -115,10 +115,9 @@ Tensors gather(const Evaluation& e) {
   Shape window = size;
   window.insert(window.begin(), p.flat.size(0));
   const at::Tensor flat = p.flat.expand(window).reshape({-1});
-  const at::Tensor result = x.reshape({-1})
-                                .index_select(0, flat)
-                                .reshape(split)
-                                .permute(interleave(offset, split.size()));
+  const at::Tensor result =
+      x.reshape({-1}).index_select(0, flat).reshape(split).permute(
+          interleave(offset, split.size()));
   return {from_carrier(result, e.in(0).scalar_type())};
 }
 
@@ -152,7 +151,10 @@ Tensors scatter(const Evaluation& e) {
     values = values.masked_select(inside);
   }
   at::Tensor line = result.view({-1});
-  scatter_into(e.interpreter, e.body(), line, flat,
+  scatter_into(e.interpreter,
+               e.body(),
+               line,
+               flat,
                from_carrier(values, x.scalar_type()));
   return {result};
 }
@@ -176,10 +178,9 @@ std::vector<at::Tensor> rounds(const at::Tensor& indices) {
   }
   std::vector<at::Tensor> result;
   for (const auto& member : members) {
-    at::Tensor positions =
-        make_empty(DType::Int64, {int64_t(member.size())});
-    std::copy(member.begin(), member.end(),
-              positions.mutable_data_ptr<int64_t>());
+    at::Tensor positions = make_empty(DType::Int64, {int64_t(member.size())});
+    std::copy(
+        member.begin(), member.end(), positions.mutable_data_ptr<int64_t>());
     result.push_back(positions);
   }
   return result;
@@ -202,18 +203,19 @@ void scatter_into(Interpreter& interpreter,
   }
   for (const at::Tensor& round : rounds(indices)) {
     const at::Tensor at = indices.index_select(0, round);
-    at::Tensor value = from_carrier(carrier(values).index_select(0, round),
-                                    type);
+    at::Tensor value =
+        from_carrier(carrier(values).index_select(0, round), type);
     if (name != "second") {
       const at::Tensor old = from_carrier(raw.index_select(0, at), type);
-      value = name.empty()
-                  ? interpreter.evaluate(region, {old, value})[0]
-                  : apply_binary(name, old, value);
+      value = name.empty() ? interpreter.evaluate(region, {old, value})[0]
+                           : apply_binary(name, old, value);
     }
     raw.index_copy_(0, at, carrier(value).expand(at.sizes()));
   }
 }
 
-std::span<const Instruction> gather_instructions() { return kInstructions; }
+std::span<const Instruction> gather_instructions() {
+  return kInstructions;
+}
 
 }  // namespace neuronx::sim

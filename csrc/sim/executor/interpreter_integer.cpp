@@ -60,8 +60,7 @@ std::pair<at::Tensor, at::Tensor> aligned(const at::Tensor& a,
     return {a.contiguous(), b.contiguous()};
   const auto shape = at::infer_size(a.sizes(), b.sizes());
   const auto dense = [&](const at::Tensor& x) {
-    return from_carrier(carrier(x).expand(shape).contiguous(),
-                        x.scalar_type());
+    return from_carrier(carrier(x).expand(shape).contiguous(), x.scalar_type());
   };
   return {dense(a), dense(b)};
 }
@@ -218,9 +217,8 @@ void convert_from(const at::Tensor& from, const at::Tensor& to) {
     return convert_all<From, float>(from, to);
   if (to.scalar_type() == at::kDouble)
     return convert_all<From, double>(from, to);
-  with_integer(to.scalar_type(), [&](auto zero) {
-    convert_all<From, decltype(zero)>(from, to);
-  });
+  with_integer(to.scalar_type(),
+               [&](auto zero) { convert_all<From, decltype(zero)>(from, to); });
 }
 
 }  // namespace
@@ -274,9 +272,8 @@ at::Tensor convert_integer(const at::Tensor& x, at::ScalarType dtype) {
   else if (from.scalar_type() == at::kDouble)
     convert_from<double>(from, to);
   else
-    with_integer(from.scalar_type(), [&](auto zero) {
-      convert_from<decltype(zero)>(from, to);
-    });
+    with_integer(from.scalar_type(),
+                 [&](auto zero) { convert_from<decltype(zero)>(from, to); });
   return to;
 }
 

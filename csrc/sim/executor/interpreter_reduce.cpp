@@ -26,8 +26,7 @@ using ir::Shape;
 at::Tensor expand(const at::Tensor& x, at::IntArrayRef shape) {
   if (x.sizes() == shape)
     return x;
-  return from_carrier(carrier(x).expand(shape).contiguous(),
-                      x.scalar_type());
+  return from_carrier(carrier(x).expand(shape).contiguous(), x.scalar_type());
 }
 
 // Combines two tuples element by element.
@@ -83,16 +82,15 @@ Tensors rows(const Tensors& xs, int64_t begin, int64_t end, int64_t step) {
   Tensors result;
   for (const at::Tensor& x : xs)
     result.push_back(from_carrier(
-        carrier(x).slice(0, begin, end, step).contiguous(),
-        x.scalar_type()));
+        carrier(x).slice(0, begin, end, step).contiguous(), x.scalar_type()));
   return result;
 }
 
 Tensors concatenate(const Tensors& a, const Tensors& b) {
   Tensors result;
   for (size_t i = 0; i < a.size(); ++i)
-    result.push_back(from_carrier(
-        at::cat({carrier(a[i]), carrier(b[i])}), a[i].scalar_type()));
+    result.push_back(from_carrier(at::cat({carrier(a[i]), carrier(b[i])}),
+                                  a[i].scalar_type()));
   return result;
 }
 
@@ -109,8 +107,7 @@ at::Tensor to_front(const at::Tensor& x, const Shape& dimensions) {
       kept.push_back(x.size(d));
     }
   kept.insert(kept.begin(), count);
-  return from_carrier(carrier(x).permute(order).reshape(kept),
-                      x.scalar_type());
+  return from_carrier(carrier(x).permute(order).reshape(kept), x.scalar_type());
 }
 
 Tensors reduce(const Evaluation& e) {
@@ -129,11 +126,10 @@ struct WindowView {
 };
 
 WindowView window(const Evaluation& e) {
-  WindowView w{e.ints("window_dimensions"), e.ints("window_strides"),
-               {}, {}, {}};
-  w.dilation = e.op.attribute("window_dilations")
-                   ? e.ints("window_dilations")
-                   : Shape(w.size.size(), 1);
+  WindowView w{
+      e.ints("window_dimensions"), e.ints("window_strides"), {}, {}, {}};
+  w.dilation = e.op.attribute("window_dilations") ? e.ints("window_dilations")
+                                                  : Shape(w.size.size(), 1);
   const Shape& padding = e.ints("padding");
   for (size_t d = 0; d < w.size.size(); ++d) {
     w.low.push_back(padding[2 * d]);
@@ -183,8 +179,7 @@ Tensors select_and_scatter(const Evaluation& e) {
   const at::Tensor &x = e.in(0), &source = e.in(1), &init = e.in(2);
   const Shape shape = source.sizes().vec();
   const Shape whole = x.sizes().vec();
-  const at::Tensor positions =
-      at::arange(x.numel(), at::kLong).reshape(whole);
+  const at::Tensor positions = at::arange(x.numel(), at::kLong).reshape(whole);
   const at::Tensor candidates = windows(x, init, w, shape);
   const at::Tensor indices =
       windows(positions, at::full({}, -1, at::kLong), w, shape);
@@ -194,8 +189,8 @@ Tensors select_and_scatter(const Evaluation& e) {
     const at::Tensor keep = expand(
         e.interpreter.evaluate(e.body(0), {best, value})[0], best.sizes());
     // Padding is never selected.
-    const at::Tensor take = at.ge(0).logical_and(
-        keep.logical_not().logical_or(index.lt(0)));
+    const at::Tensor take =
+        at.ge(0).logical_and(keep.logical_not().logical_or(index.lt(0)));
     best = from_carrier(at::where(take, carrier(value), carrier(best)),
                         best.scalar_type());
     index = at::where(take, at, index);
@@ -204,9 +199,9 @@ Tensors select_and_scatter(const Evaluation& e) {
   result = result.contiguous().clone().view({-1});
   const at::Tensor flat = index.reshape({-1}), inside = flat.ge(0);
   const at::Tensor to = flat.masked_select(inside);
-  const at::Tensor values = from_carrier(
-      carrier(source).reshape({-1}).masked_select(inside),
-      source.scalar_type());
+  const at::Tensor values =
+      from_carrier(carrier(source).reshape({-1}).masked_select(inside),
+                   source.scalar_type());
   scatter_into(e.interpreter, e.body(1), result, to, values);
   return {from_carrier(carrier(result).view(whole), x.scalar_type())};
 }
@@ -230,8 +225,8 @@ std::string_view combiner(const ir::Program& region) {
   static constexpr std::string_view kNames[] = {
       "add", "multiply", "maximum", "minimum", "and", "or", "xor"};
   const ir::Operation& op = region.operations[0];
-  const bool both = op.operands == std::vector{a, b} ||
-                    op.operands == std::vector{b, a};
+  const bool both =
+      op.operands == std::vector{a, b} || op.operands == std::vector{b, a};
   if (!both || op.results[0] != region.results[0] ||
       !op.name.starts_with("stablehlo."))
     return {};
@@ -257,8 +252,8 @@ Tensors fold(Interpreter& interpreter,
   Tensors xs = inputs;
   while (xs[0].size(0) > 1) {
     const int64_t count = xs[0].size(0), even = count / 2 * 2;
-    Tensors next = combine(interpreter, region, rows(xs, 0, even, 2),
-                           rows(xs, 1, even, 2));
+    Tensors next = combine(
+        interpreter, region, rows(xs, 0, even, 2), rows(xs, 1, even, 2));
     if (even < count)
       next = concatenate(next, rows(xs, even, count, 1));
     xs = std::move(next);
@@ -269,6 +264,8 @@ Tensors fold(Interpreter& interpreter,
   return combine(interpreter, region, start, last);
 }
 
-std::span<const Instruction> reduce_instructions() { return kInstructions; }
+std::span<const Instruction> reduce_instructions() {
+  return kInstructions;
+}
 
 }  // namespace neuronx::sim

@@ -63,9 +63,8 @@ Tensors reshape(const Evaluation& e) {
 }
 
 Tensors transpose(const Evaluation& e) {
-  return moved(e, [&](const at::Tensor& x) {
-    return x.permute(e.ints("permutation"));
-  });
+  return moved(
+      e, [&](const at::Tensor& x) { return x.permute(e.ints("permutation")); });
 }
 
 Tensors slice(const Evaluation& e) {
@@ -88,8 +87,8 @@ Shape starts(const Evaluation& e, size_t first, at::IntArrayRef size) {
     // An unsigned start beyond the signed range is far beyond the end.
     if (x.scalar_type() == at::kUInt64 && value < 0)
       value = INT64_MAX;
-    start.push_back(std::clamp<int64_t>(
-        value, 0, e.in(0).size(int64_t(d)) - size[d]));
+    start.push_back(
+        std::clamp<int64_t>(value, 0, e.in(0).size(int64_t(d)) - size[d]));
   }
   return start;
 }
@@ -111,8 +110,7 @@ Tensors dynamic_update_slice(const Evaluation& e) {
   const at::Tensor update = carrier(e.in(1));
   return moved(e, [&](const at::Tensor& x) {
     at::Tensor result = x.clone(at::MemoryFormat::Contiguous);
-    copy(narrow(result, starts(e, 2, update.sizes()), update.sizes()),
-         update);
+    copy(narrow(result, starts(e, 2, update.sizes()), update.sizes()), update);
     return result;
   });
 }
@@ -127,14 +125,16 @@ Tensors concatenate(const Evaluation& e) {
 }
 
 Tensors pad(const Evaluation& e) {
-  return {padded(e.in(0), e.in(1), e.ints("edge_padding_low"),
-              e.ints("edge_padding_high"), e.ints("interior_padding"))};
+  return {padded(e.in(0),
+                 e.in(1),
+                 e.ints("edge_padding_low"),
+                 e.ints("edge_padding_high"),
+                 e.ints("interior_padding"))};
 }
 
 Tensors reverse(const Evaluation& e) {
-  return moved(e, [&](const at::Tensor& x) {
-    return x.flip(e.ints("dimensions"));
-  });
+  return moved(
+      e, [&](const at::Tensor& x) { return x.flip(e.ints("dimensions")); });
 }
 
 constexpr Instruction kInstructions[] = {
@@ -151,15 +151,17 @@ constexpr Instruction kInstructions[] = {
     {"stablehlo.reverse", reverse},
 };
 
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+int64_t ceil_div(int64_t a, int64_t b) {
+  return (a + b - 1) / b;
+}
 
 }  // namespace
 
 at::Tensor padded(const at::Tensor& x,
-               const at::Tensor& value,
-               const Shape& low,
-               const Shape& high,
-               const Shape& interior) {
+                  const at::Tensor& value,
+                  const Shape& low,
+                  const Shape& high,
+                  const Shape& interior) {
   at::Tensor from = carrier(x);
   Shape size;
   for (size_t d = 0; d < low.size(); ++d) {
@@ -174,10 +176,9 @@ at::Tensor padded(const at::Tensor& x,
     const int64_t d = int64_t(i), step = interior[i] + 1;
     // Element j goes to low + j * step; negative padding drops some.
     const int64_t first = low[i] < 0 ? ceil_div(-low[i], step) : 0;
-    const int64_t last =
-        std::min(x.size(d), low[i] >= size[i]
-                                ? int64_t{0}
-                                : (size[i] - 1 - low[i]) / step + 1);
+    const int64_t last = std::min(
+        x.size(d),
+        low[i] >= size[i] ? int64_t{0} : (size[i] - 1 - low[i]) / step + 1);
     if (first >= last)
       return from_carrier(result, x.scalar_type());
     from = from.slice(d, first, last);
@@ -188,6 +189,8 @@ at::Tensor padded(const at::Tensor& x,
   return from_carrier(result, x.scalar_type());
 }
 
-std::span<const Instruction> shape_instructions() { return kInstructions; }
+std::span<const Instruction> shape_instructions() {
+  return kInstructions;
+}
 
 }  // namespace neuronx::sim

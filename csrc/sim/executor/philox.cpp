@@ -68,7 +68,8 @@ Tensors philox(const ir::Operation& op, const Tensors& operands) {
   at::Tensor words = make_empty(body.type(body.results.at(0)));
   philox(uint64_t(*operands[0].const_data_ptr<int64_t>()),
          uint64_t(*operands[1].const_data_ptr<int64_t>()),
-         static_cast<uint32_t*>(words.mutable_data_ptr()), words.numel());
+         static_cast<uint32_t*>(words.mutable_data_ptr()),
+         words.numel());
   return {words};
 }
 

@@ -32,12 +32,18 @@ bool same_layout(const Location& a, const Location& b) {
 // all others.
 int32_t copied_operand(const FlatOp& op) {
   static const std::map<std::string, size_t> kCopies{
-      {"aten._to_copy", 0},       {"aten.clone", 0},
-      {"aten.copy", 1},           {"aten.contiguous", 0},
-      {"aten.lift_fresh_copy", 0}, {"aten.lift_fresh", 0},
-      {"aten.lift", 0},           {"aten.alias_copy", 0},
-      {"aten.detach_copy", 0},    {"aten.to.dtype", 0},
-      {"aten.to.dtype_layout", 0}, {"aten.to.device", 0}};
+      {"aten._to_copy", 0},
+      {"aten.clone", 0},
+      {"aten.copy", 1},
+      {"aten.contiguous", 0},
+      {"aten.lift_fresh_copy", 0},
+      {"aten.lift_fresh", 0},
+      {"aten.lift", 0},
+      {"aten.alias_copy", 0},
+      {"aten.detach_copy", 0},
+      {"aten.to.dtype", 0},
+      {"aten.to.dtype_layout", 0},
+      {"aten.to.device", 0}};
   std::string name = op.op->name;
   if (name.ends_with(".default"))
     name.resize(name.size() - 8);
@@ -62,9 +68,9 @@ class Planner {
   void run() {
     for (size_t i = 0; i < flat_.parameters.size(); ++i) {
       const int32_t v = flat_.parameters[i];
-      values_[v].place = whole(
-          buffer(Buffer::Kind::Input, flat_.types[v], int32_t(i)),
-          flat_.types[v]);
+      values_[v].place =
+          whole(buffer(Buffer::Kind::Input, flat_.types[v], int32_t(i)),
+                flat_.types[v]);
     }
     find_views();
     find_results();
@@ -129,8 +135,8 @@ class Planner {
       if (op.operands.empty() || op.results.empty())
         continue;
       const int32_t x = op.operands[0];
-      const Location from = values_[x].root == x ? whole(0, type(x))
-                                                 : values_[x].relative;
+      const Location from =
+          values_[x].root == x ? whole(0, type(x)) : values_[x].relative;
       const auto locations = view(op, from, flat_.types);
       if (!locations)
         continue;
@@ -252,8 +258,7 @@ class Planner {
     at::Tensor source = shell(from);
     if (from.size != to.size)
       source = source.expand(to.size);
-    plan_.steps.push_back(
-        [to = shell(to), source] { sim::copy(to, source); });
+    plan_.steps.push_back([to = shell(to), source] { sim::copy(to, source); });
   }
 
   Location emit_staged(const Location& from) {
@@ -299,7 +304,8 @@ class Planner {
     const auto& bytes = std::get<std::string>(*op.op->attribute("value"));
     Buffer& b = plan_.buffers[place(v, Buffer::Kind::Constant).buffer];
     b.held = make_empty(type(v));
-    std::copy(bytes.begin(), bytes.end(),
+    std::copy(bytes.begin(),
+              bytes.end(),
               static_cast<char*>(b.held.mutable_data_ptr()));
     point(*b.storage, b.held.mutable_data_ptr());
   }
@@ -338,9 +344,9 @@ class Planner {
   }
 
   struct Clash {
-    bool any = false;         // an operand overlaps the destination
-    bool exact = true;        // all that do have its layout
-    bool only_self = true;    // none but argument 0 does
+    bool any = false;       // an operand overlaps the destination
+    bool exact = true;      // all that do have its layout
+    bool only_self = true;  // none but argument 0 does
   };
   Clash clash(const FlatOp& op, const std::vector<Location>& to) {
     Clash result;
@@ -364,18 +370,16 @@ class Planner {
       if (destination.numel() == 0)
         return Form::Functional;
     const Clash c = clash(op, to);
-    const bool out = op.aten->out && op.results.size() ==
-                                         op.aten->tensor_returns.size();
+    const bool out =
+        op.aten->out && op.results.size() == op.aten->tensor_returns.size();
     if (!c.any)
       return out ? Form::Out : Form::Functional;
     if (!c.exact)
       return Form::Functional;
     const int32_t self = op.call->self();
-    const bool onto_self =
-        self >= 0 && to.size() == 1 &&
-        same_layout(location(op.operands[self]), to[0]);
-    if (op.aten->in_place && onto_self &&
-        (c.only_self || op.aten->pointwise))
+    const bool onto_self = self >= 0 && to.size() == 1 &&
+                           same_layout(location(op.operands[self]), to[0]);
+    if (op.aten->in_place && onto_self && (c.only_self || op.aten->pointwise))
       return Form::InPlace;
     return op.aten->pointwise && out ? Form::Out : Form::Functional;
   }
@@ -412,8 +416,7 @@ class Planner {
         op.aten->out && op.results.size() == op.aten->tensor_returns.size();
     std::vector<Location> to;
     for (int32_t v : op.results)
-      to.push_back(
-          place(v, out ? Buffer::Kind::Arena : Buffer::Kind::Dynamic));
+      to.push_back(place(v, out ? Buffer::Kind::Arena : Buffer::Kind::Dynamic));
     AtenStep step{op.op->name, op.call, form(op, to), {}, {}};
     plan_.pointwise =
         flat_.ops.size() == 1 && op.aten->pointwise && to[0].is_contiguous();
@@ -442,15 +445,16 @@ class Planner {
       types.push_back(type(v));
     }
     if (op.native) {
-      plan_.steps.push_back(
-          [op = op.op, native = op.native, operands, sinks] {
-            store(op->name, sinks, native(*op, operands), operands);
-          });
+      plan_.steps.push_back([op = op.op, native = op.native, operands, sinks] {
+        store(op->name, sinks, native(*op, operands), operands);
+      });
       return;
     }
     plan_.steps.push_back(
         [op = op.op, &interpreter = interpreter_, operands, sinks, types] {
-          store(op->name, sinks, interpreter.operation(*op, operands, types),
+          store(op->name,
+                sinks,
+                interpreter.operation(*op, operands, types),
                 operands);
         });
   }

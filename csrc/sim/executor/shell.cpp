@@ -56,7 +56,9 @@ at::ScalarType to_scalar_type(DType dtype) {
   return at::ScalarType::Undefined;
 }
 
-int64_t Location::numel() const { return neuronx::numel(size); }
+int64_t Location::numel() const {
+  return neuronx::numel(size);
+}
 
 bool Location::is_contiguous() const {
   return neuronx::is_contiguous(size, stride);
@@ -112,10 +114,8 @@ void copy(const at::Tensor& to, const at::Tensor& from) {
     return;
   }
   at::Tensor destination = to;
-  at::_ops::copy_::redispatch(c10::DispatchKeySet(c10::DispatchKey::CPU),
-                              destination,
-                              from,
-                              false);
+  at::_ops::copy_::redispatch(
+      c10::DispatchKeySet(c10::DispatchKey::CPU), destination, from, false);
 }
 
 std::string describe(const at::Tensor& tensor) {

@@ -31,8 +31,12 @@ void store(const std::string& op,
            Tensors results,
            const Tensors& operands) {
   if (results.size() < sinks.size())
-    throw std::runtime_error(c10::str("[", op, "] returned ", results.size(),
-                                      " results, expected ", sinks.size()));
+    throw std::runtime_error(c10::str("[",
+                                      op,
+                                      "] returned ",
+                                      results.size(),
+                                      " results, expected ",
+                                      sinks.size()));
   for (size_t i = 0; i < sinks.size(); ++i) {
     const Sink& sink = sinks[i];
     at::Tensor& result = results[i];
@@ -40,8 +44,13 @@ void store(const std::string& op,
       continue;
     if (!result.defined() || result.sizes() != sink.shell.sizes() ||
         result.scalar_type() != sink.shell.scalar_type())
-      throw std::runtime_error(c10::str("[", op, "] result ", i, " is ",
-                                        describe(result), ", expected ",
+      throw std::runtime_error(c10::str("[",
+                                        op,
+                                        "] result ",
+                                        i,
+                                        " is ",
+                                        describe(result),
+                                        ", expected ",
                                         describe(sink.shell)));
     const bool shared = shares_memory(result, operands);
     if (!sink.dynamic) {

@@ -20,9 +20,9 @@ std::optional<Location> reshape(Location x, const Shape& size) {
     result.offset = x.offset;
     return result;
   }
-  const auto stride = at::detail::computeStride(
-      at::IntArrayRef(x.size), at::IntArrayRef(x.stride),
-      at::IntArrayRef(size));
+  const auto stride = at::detail::computeStride(at::IntArrayRef(x.size),
+                                                at::IntArrayRef(x.stride),
+                                                at::IntArrayRef(size));
   if (!stride)
     return std::nullopt;
   x.size = size;
