@@ -7,6 +7,7 @@
 #include <torch/csrc/utils/pybind.h>
 
 #include "common/metrics.h"
+#include "compiler/neuronx_cc.h"
 #include "compiler/service.h"
 #include "eager/kernel.h"
 #include "python/bind.h"
@@ -225,6 +226,19 @@ void bind_observation(py::module_& m) {
     result["compile_seconds"] = stats.compile_seconds;
     return result;
   });
+  m.def(
+      "run_compiler",
+      [](const std::string& text, const std::string& target, int lnc) {
+        std::string neff;
+        {
+          py::gil_scoped_release release;
+          neff = neuronx::compiler::run_compiler(text, target, lnc);
+        }
+        return py::bytes(neff);
+      },
+      py::arg("stablehlo"),
+      py::arg("target"),
+      py::arg("lnc"));
   m.def("set_fallback_mode", &set_fallback_mode);
   m.def("set_fallback_callback", &set_fallback_callback);
 }
