@@ -50,6 +50,10 @@ at::Tensor longs(std::vector<int64_t> values) {
   return at::tensor(values, at::kLong);
 }
 
+at::Tensor bools(std::vector<int64_t> values) {
+  return longs(std::move(values)).to(at::kBool);
+}
+
 at::Tensor floats(std::vector<double> values) {
   return at::tensor(values, at::kFloat);
 }
@@ -137,8 +141,7 @@ TEST(Unary, ClosedForms) {
   expect_close(got[0], floats({-3, 1, -27, 0, NAN, INFINITY}));
   expect_close(got[1],
                floats({-1.3572088, 0.7937005, -3, 0.7937005, NAN, INFINITY}));
-  EXPECT_TRUE(got[2].equal(
-      at::tensor({true, true, true, true, false, false}, at::kBool)));
+  EXPECT_TRUE(got[2].equal(bools({1, 1, 1, 1, 0, 0})));
   expect_close(got[3], floats({-1, 1, -1, 1, NAN, 1}));
   expect_close(got[4], x.to(at::kHalf).to(at::kFloat), 0);
 }
@@ -241,7 +244,7 @@ TEST(Binary, UnsignedCompareAndDivide) {
                       b.convert(x, DType::Float32),
                       b.bitcast(b.convert(v[0], DType::UInt32), DType::Int32)};
       });
-  EXPECT_TRUE(got[0].equal(at::tensor({false, true}, at::kBool)));
+  EXPECT_TRUE(got[0].equal(bools({0, 1})));
   expect_close(got[1], longs({INT64_MAX, 0}));
   expect_close(got[2], floats({1.8446744e19, 5}));
   expect_close(got[3], longs({-1, 5}).to(at::kInt));
