@@ -219,7 +219,12 @@ void run(OpInfo& info, torch::jit::Stack* stack) {
 void Kernel::operator()(const c10::OperatorHandle&,
                         c10::DispatchKeySet,
                         torch::jit::Stack* stack) {
-  run(info_, stack);
+  OpInfo* info = info_.load(std::memory_order_acquire);
+  if (info == nullptr) [[unlikely]] {
+    info = &op_info(op_);
+    info_.store(info, std::memory_order_release);
+  }
+  run(*info, stack);
 }
 
 }  // namespace neuronx::eager

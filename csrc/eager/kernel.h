@@ -6,6 +6,7 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/stack.h>
 
+#include <atomic>
 #include <functional>
 #include <string>
 
@@ -17,13 +18,15 @@ namespace neuronx::eager {
 
 class Kernel final : public c10::OperatorKernel {
  public:
-  explicit Kernel(OpInfo& info) : info_(info) {}
+  explicit Kernel(const c10::OperatorHandle& op) : op_(op) {}
   void operator()(const c10::OperatorHandle& op,
                   c10::DispatchKeySet keys,
                   torch::jit::Stack* stack);
 
  private:
-  OpInfo& info_;
+  const c10::OperatorHandle op_;
+  // Made at the first call: there are some two thousand kernels.
+  std::atomic<OpInfo*> info_{nullptr};
 };
 
 // Runs one operator call on the device or, where no program exists, on the

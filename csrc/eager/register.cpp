@@ -4,6 +4,7 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <torch/library.h>
 
+#include <algorithm>
 #include <set>
 #include <string>
 
@@ -47,6 +48,26 @@ std::string full_name(const c10::OperatorName& name) {
                                     : name.name + "." + name.overload_name;
 }
 
+// "aten::add" of "aten::add_" and "aten::add.Tensor".
+std::string base_name(std::string name) {
+  name.resize(std::min(name.size(), name.find('.')));
+  if (name.ends_with("_") && !name.ends_with("__")) {
+    name.pop_back();
+  }
+  return name;
+}
+
+const std::set<std::string>& lowered_bases() {
+  static const auto* bases = [] {
+    auto* all = new std::set<std::string>;
+    for (const auto& name : lowering::lowered_names()) {
+      all->insert(base_name(name));
+    }
+    return all;
+  }();
+  return *bases;
+}
+
 // Needs a kernel of ours: it has a CPU kernel (every backend brings its own),
 // or the table has a better one than core's composite.
 bool wanted(const c10::OperatorHandle& op) {
@@ -58,7 +79,8 @@ bool wanted(const c10::OperatorHandle& op) {
   return op.hasKernelForDispatchKey(c10::DispatchKey::CPU) ||
          op.hasKernelForDispatchKey(
              c10::DispatchKey::CompositeExplicitAutogradNonFunctional) ||
-         lowering::has_lowering(op_info(op).functional);
+         (lowered_bases().contains(base_name(schema.name())) &&
+          lowering::has_lowering(op_info(op).functional));
 }
 
 void register_all() {
@@ -77,7 +99,7 @@ void register_all() {
     if (op && wanted(*op)) {
       library->impl(full_name(name).c_str(),
                     torch::CppFunction::makeFromBoxedFunctor(
-                        std::make_unique<Kernel>(op_info(*op))));
+                        std::make_unique<Kernel>(*op)));
     }
   }
   static auto* everything = new torch::Library(torch::Library::IMPL,
