@@ -26,7 +26,6 @@ sys.exit(not os.path.exists(header))' || missing+=(python3-dev)
       ;;
     test)
       header libgtest-dev gtest/gtest.h
-      header libbenchmark-dev benchmark/benchmark.h
       ;;
     *) echo "unknown group: $group" >&2; exit 2 ;;
   esac

@@ -32,9 +32,6 @@ bool is_registered(std::string_view name) {
       "aten::is_set_to",
       "aten::_fused_sdp_choice",
       "aten::_has_compatible_shallow_copy_type",
-      "aten::multinomial",
-      "aten::randperm.generator_out",
-      "aten::_efficientzerotensor",
   };
   return names->contains(name);
 }

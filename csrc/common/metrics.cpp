@@ -6,7 +6,6 @@ namespace {
 
 constexpr const char* kNames[] = {
     "launches",
-    "cache_hits",
     "cache_misses",
     "programs_compiled",
     "disk_cache_hits",

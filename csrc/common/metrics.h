@@ -11,7 +11,6 @@ namespace neuronx::metrics {
 
 enum class Metric {
   Launches,
-  CacheHits,
   CacheMisses,
   ProgramsCompiled,
   DiskCacheHits,

@@ -41,7 +41,7 @@ class Executable {
   size_t tensor_inputs() const { return inputs_.size() - scalar_count_; }
   size_t scalar_inputs() const { return scalar_count_; }
 
-  // Loads on first use. Throws nrt::Error.
+  // Loads on first use. Throws nrt::NrtError.
   nrt::Model& model(int device);
 
  private:

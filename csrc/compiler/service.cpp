@@ -5,6 +5,7 @@
 #include <mutex>
 #include <unordered_map>
 
+#include "common/hash.h"
 #include "common/metrics.h"
 #include "compiler/neuronx_cc.h"
 #include "ir/passes.h"
@@ -33,7 +34,7 @@ std::shared_ptr<Executable> compile(const std::string& name,
   ir::dead_code_elimination(program);
   std::string image = ir::serialize(program);
   // Names differ between operators that share a program; errors should not.
-  const std::string key = name + '\0' + image;
+  const std::string key = name + '\0' + sha256_hex(image);
   Service& s = service();
   {
     std::lock_guard lock(s.mutex);

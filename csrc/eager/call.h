@@ -21,7 +21,7 @@ struct Call {
   c10::DeviceIndex device = -1;
   // Device tensors in order of appearance, list elements included.
   std::vector<c10::TensorImpl*> tensors;
-  // First tensor of each written argument... position in `tensors`.
+  // Positions in `tensors` of those that the call writes, ascending.
   std::vector<int16_t> written;
   // Numbers and 0-dim CPU tensors in order of appearance.
   std::vector<ScalarValue> scalars;

@@ -5,6 +5,8 @@
 #include <ATen/core/Tensor.h>
 #include <c10/core/StorageImpl.h>
 
+#include <algorithm>
+
 #include "common/metrics.h"
 #include "eager/resize.h"
 #include "runtime/allocator.h"
@@ -39,27 +41,53 @@ void* address(const c10::TensorImpl* impl) {
          impl->storage_offset() * impl->itemsize();
 }
 
+void check_pair(const OpInfo& info,
+                const c10::TensorImpl* written,
+                const c10::TensorImpl* other) {
+  const auto status =
+      at::get_overlap_status(const_cast<c10::TensorImpl*>(written),
+                             const_cast<c10::TensorImpl*>(other));
+  TORCH_CHECK(status != at::MemOverlapStatus::Partial,
+              "unsupported operation: some elements of the input tensor "
+              "and the written-to tensor refer to a single memory "
+              "location. Please clone() the tensor before performing the "
+              "operation. (",
+              info.name,
+              ")");
+}
+
 // As ATen: a written tensor may share its memory with an operand only as the
-// exact same view.
+// exact same view. Tensors are grouped by storage, so that a list of n costs
+// n log n.
 void check_overlap(const OpInfo& info, const Call& call) {
-  for (const int16_t w : call.written) {
-    const c10::TensorImpl* written = call.tensors[w];
-    for (size_t i = 0; i < call.tensors.size(); ++i) {
-      const c10::TensorImpl* other = call.tensors[i];
-      if (other == written ||
-          !other->storage().is_alias_of(written->storage())) {
+  thread_local std::vector<std::pair<const c10::StorageImpl*, int16_t>> order;
+  order.clear();
+  for (size_t i = 0; i < call.tensors.size(); ++i) {
+    order.emplace_back(call.tensors[i]->unsafe_storage().unsafeGetStorageImpl(),
+                       static_cast<int16_t>(i));
+  }
+  std::sort(order.begin(), order.end());
+  for (size_t begin = 0, end; begin < order.size(); begin = end) {
+    end = begin + 1;
+    while (end < order.size() && order[end].first == order[begin].first) {
+      ++end;
+    }
+    if (end - begin == 1) {
+      continue;
+    }
+    for (size_t w = begin; w < end; ++w) {
+      const int16_t position = order[w].second;
+      if (!std::binary_search(
+              call.written.begin(), call.written.end(), position)) {
         continue;
       }
-      const auto status =
-          at::get_overlap_status(const_cast<c10::TensorImpl*>(written),
-                                 const_cast<c10::TensorImpl*>(other));
-      TORCH_CHECK(status != at::MemOverlapStatus::Partial,
-                  "unsupported operation: some elements of the input tensor "
-                  "and the written-to tensor refer to a single memory "
-                  "location. Please clone() the tensor before performing the "
-                  "operation. (",
-                  info.name,
-                  ")");
+      const c10::TensorImpl* written = call.tensors[position];
+      for (size_t o = begin; o < end; ++o) {
+        const c10::TensorImpl* other = call.tensors[order[o].second];
+        if (other != written) {
+          check_pair(info, written, other);
+        }
+      }
     }
   }
 }
@@ -70,23 +98,28 @@ void push_returns(const OpInfo& info,
                   torch::jit::Stack* stack) {
   const size_t arguments = info.arguments.size();
   const size_t returns = info.returns.size();
-  c10::IValue results[16];
+  c10::IValue results[kMaxReturns];
   size_t next = 0;
   for (size_t r = 0; r < returns; ++r) {
-    if (info.returns[r] >= 0) {
-      results[r] = (*stack)[stack->size() - arguments + info.returns[r]];
-    } else if (info.handle.schema().returns()[r].type()->kind() ==
-               c10::TypeKind::ListType) {
-      c10::List<at::Tensor> list;
-      while (next < fresh.size()) {
-        list.push_back(std::move(fresh[next++]));
+    switch (info.returns[r].kind) {
+      case ReturnInfo::Kind::Argument:
+        results[r] =
+            (*stack)[stack->size() - arguments + info.returns[r].argument];
+        break;
+      case ReturnInfo::Kind::TensorList: {
+        c10::List<at::Tensor> list;
+        while (next < fresh.size()) {
+          list.push_back(std::move(fresh[next++]));
+        }
+        results[r] = std::move(list);
+        break;
       }
-      results[r] = std::move(list);
-    } else if (info.handle.schema().returns()[r].type()->kind() !=
-               c10::TypeKind::TensorType) {
-      results[r] = entry.outputs[r].number;
-    } else {
-      results[r] = std::move(fresh[next++]);
+      case ReturnInfo::Kind::Number:
+        results[r] = entry.outputs[r].number;
+        break;
+      case ReturnInfo::Kind::Tensor:
+        results[r] = std::move(fresh[next++]);
+        break;
     }
   }
   torch::jit::drop(*stack, arguments);

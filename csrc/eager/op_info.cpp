@@ -49,6 +49,28 @@ ArgumentKind kind_of(const c10::Type& type) {
   }
 }
 
+ReturnInfo return_info(const c10::FunctionSchema& schema,
+                       const c10::Argument& result) {
+  using Kind = ReturnInfo::Kind;
+  if (result.alias_info() != nullptr && result.alias_info()->isWrite()) {
+    for (size_t i = 0; i < schema.arguments().size(); ++i) {
+      const auto* alias = schema.arguments()[i].alias_info();
+      if (alias != nullptr &&
+          alias->beforeSets() == result.alias_info()->beforeSets()) {
+        return {Kind::Argument, static_cast<int>(i)};
+      }
+    }
+  }
+  switch (result.type()->kind()) {
+    case c10::TypeKind::ListType:
+      return {Kind::TensorList};
+    case c10::TypeKind::TensorType:
+      return {Kind::Tensor};
+    default:
+      return {Kind::Number};
+  }
+}
+
 bool same_arguments(const c10::FunctionSchema& functional,
                     const c10::FunctionSchema& writing) {
   size_t n = 0;
@@ -102,12 +124,8 @@ overloads() {
 
 std::string find_functional(const c10::OperatorHandle& handle) {
   const auto& schema = handle.schema();
-  const auto full = [](const c10::OperatorName& name) {
-    return name.overload_name.empty() ? name.name
-                                      : name.name + "." + name.overload_name;
-  };
   if (writes_nothing(schema)) {
-    return full(handle.operator_name());
+    return full_name(handle.operator_name());
   }
   std::string base = schema.name();
   if (base.ends_with("_") && !base.ends_with("__")) {
@@ -121,16 +139,10 @@ std::string find_functional(const c10::OperatorHandle& handle) {
     const auto candidate = c10::Dispatcher::singleton().findSchema(name);
     if (candidate && writes_nothing(candidate->schema()) &&
         same_arguments(candidate->schema(), schema)) {
-      return full(name);
+      return full_name(name);
     }
   }
   return "";
-}
-
-std::string full_name(const c10::OperatorHandle& handle) {
-  const auto& name = handle.operator_name();
-  return name.overload_name.empty() ? name.name
-                                    : name.name + "." + name.overload_name;
 }
 
 std::mutex& registry_mutex() {
@@ -145,8 +157,15 @@ auto& registry() {
 
 }  // namespace
 
+std::string full_name(const c10::OperatorName& name) {
+  return name.overload_name.empty() ? name.name
+                                    : name.name + "." + name.overload_name;
+}
+
 OpInfo::OpInfo(const c10::OperatorHandle& op)
-    : handle(op), name(full_name(op)), functional(find_functional(op)) {
+    : handle(op),
+      name(full_name(op.operator_name())),
+      functional(find_functional(op)) {
   const auto& schema = handle.schema();
   for (const auto& argument : schema.arguments()) {
     const bool written =
@@ -156,18 +175,9 @@ OpInfo::OpInfo(const c10::OperatorHandle& op)
         {kind_of(*argument.real_type()), written, argument.is_out()});
   }
   for (const auto& result : schema.returns()) {
-    int argument = -1;
-    if (result.alias_info() != nullptr && result.alias_info()->isWrite()) {
-      for (size_t i = 0; i < schema.arguments().size(); ++i) {
-        const auto* alias = schema.arguments()[i].alias_info();
-        if (alias != nullptr &&
-            alias->beforeSets() == result.alias_info()->beforeSets()) {
-          argument = static_cast<int>(i);
-        }
-      }
-    }
-    returns.push_back(argument);
+    returns.push_back(return_info(schema, result));
   }
+  TORCH_INTERNAL_ASSERT(returns.size() <= kMaxReturns, name);
   for (const at::Tag tag : handle.getTags()) {
     pointwise |= tag == at::Tag::pointwise;
     random |= tag == at::Tag::nondeterministic_seeded;
@@ -184,7 +194,7 @@ int OpInfo::constant_variants(uint64_t structure) {
 
 OpInfo& op_info(const c10::OperatorHandle& handle) {
   std::lock_guard lock(registry_mutex());
-  auto& slot = registry()[full_name(handle)];
+  auto& slot = registry()[full_name(handle.operator_name())];
   if (!slot) {
     slot = std::make_unique<OpInfo>(handle);
   }

@@ -35,6 +35,13 @@ struct ArgumentInfo {
   bool out;      // out only
 };
 
+struct ReturnInfo {
+  enum class Kind : uint8_t { Argument, Tensor, TensorList, Number } kind;
+  int argument = -1;  // Argument: its position
+};
+// Of any operator of PyTorch 2.13 or 2.14.
+inline constexpr size_t kMaxReturns = 16;
+
 struct OpInfo {
   explicit OpInfo(const c10::OperatorHandle& handle);
 
@@ -44,8 +51,7 @@ struct OpInfo {
   // tensors. Empty when there is none.
   std::string functional;
   std::vector<ArgumentInfo> arguments;
-  // For each return, the argument it is, or -1 for a new tensor.
-  std::vector<int> returns;
+  std::vector<ReturnInfo> returns;
   bool writes = false;
   bool pointwise = false;
   bool data_dependent = false;
@@ -67,6 +73,9 @@ struct OpInfo {
   std::mutex variants_mutex_;
   std::unordered_map<uint64_t, int> variants_;
 };
+
+// "aten::add.Tensor"; "aten::relu" for a default overload.
+std::string full_name(const c10::OperatorName& name);
 
 // The one OpInfo of an operator, made at first use; leaked.
 OpInfo& op_info(const c10::OperatorHandle& handle);

@@ -43,11 +43,6 @@ bool takes_tensors(const c10::FunctionSchema& schema) {
   return false;
 }
 
-std::string full_name(const c10::OperatorName& name) {
-  return name.overload_name.empty() ? name.name
-                                    : name.name + "." + name.overload_name;
-}
-
 // "aten::add" of "aten::add_" and "aten::add.Tensor".
 std::string base_name(std::string name) {
   name.resize(std::min(name.size(), name.find('.')));

@@ -13,21 +13,13 @@ struct Geometry {
   int64_t groups;
 };
 
-// One value per spatial dimension.
-Shape expand(Shape values, int64_t n) {
-  if (values.size() == 1) {
-    values.resize(n, values[0]);
-  }
-  return values;
-}
-
 // Arguments stride, padding, dilation, transposed, output_padding, groups
 // from position i on.
 Geometry geometry(Op& op, int i, int64_t spatial) {
-  return {expand(op.ints(i), spatial),
-          expand(op.ints(i + 1), spatial),
-          expand(op.ints(i + 2), spatial),
-          expand(op.ints(i + 4), spatial),
+  return {expand_list(op.ints(i), spatial),
+          expand_list(op.ints(i + 1), spatial),
+          expand_list(op.ints(i + 2), spatial),
+          expand_list(op.ints(i + 4), spatial),
           op.flag(i + 3),
           op.integer(i + 5)};
 }
@@ -35,22 +27,10 @@ Geometry geometry(Op& op, int i, int64_t spatial) {
 // [N, C, spatial...] by [O, I, spatial...].
 ConvolutionDimensions layout(int64_t rank) {
   ConvolutionDimensions dims;
-  for (int64_t d = 0; d < rank; ++d) {
-    dims.input.push_back(d);
-    dims.kernel.push_back(d);
-    dims.output.push_back(d);
-  }
+  dims.input = dims.kernel = dims.output = range(0, rank);
   const auto spatial = rank - 2;
   dims.stride = dims.lhs_dilation = dims.rhs_dilation = Shape(spatial, 1);
   dims.pad_low = dims.pad_high = Shape(spatial, 0);
-  return dims;
-}
-
-Shape spatial_dims(int64_t rank) {
-  Shape dims;
-  for (int64_t d = 2; d < rank; ++d) {
-    dims.push_back(d);
-  }
   return dims;
 }
 
@@ -90,7 +70,7 @@ Value backward_input(Builder& b,
     dims.pad_low[i] = kernel - 1 - g.padding[i];
     dims.pad_high[i] = size[i + 2] - dilated - dims.pad_low[i] + kernel - 1;
   }
-  Value flipped = b.reverse(weight, spatial_dims(rank));
+  Value flipped = b.reverse(weight, range(2, rank));
   flipped = exchange_features(b, flipped, g.groups);
   return b.convolution(grad, flipped, dims, dtype);
 }
@@ -171,7 +151,7 @@ Values convolution_backward(Op& op) {
                      : backward_weight(b, grad, x, g, b.shape(weight), dtype);
   }
   if (mask[2]) {
-    Shape dims = spatial_dims(b.rank(x));
+    Shape dims = range(2, b.rank(x));
     dims.insert(dims.begin(), 0);
     results[2] = b.reduce(b.convert(grad, dtype), ir::Reduce::Add, dims);
   }

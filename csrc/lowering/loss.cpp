@@ -10,6 +10,11 @@ using ir::Reduce;
 
 constexpr int64_t kNone = 0, kMean = 1;
 
+// Of scores [n, classes] or [classes].
+std::pair<int64_t, int64_t> rows_and_classes(const Shape& shape) {
+  return {shape.size() == 2 ? shape[0] : 1, shape.back()};
+}
+
 struct Target {
   Value one_hot;  // Bool [n, classes]
   Value weight;   // [n]: class weight, 0 where ignored
@@ -45,9 +50,7 @@ Values nll_forward(Op& op) {
   // self, target, weight, reduction, ignore_index
   auto& b = op.b;
   const DType dtype = opmath(op.result().dtype);
-  const Shape shape = b.shape(op.in(0));
-  const int64_t classes = shape.back();
-  const int64_t n = shape.size() == 2 ? shape[0] : 1;
+  const auto [n, classes] = rows_and_classes(b.shape(op.in(0)));
   const Value x = b.reshape(op.in(0, dtype), {n, classes});
   const auto t = target(op, 1, 2, op.integer(4), n, classes, dtype);
   const Value picked =
@@ -74,8 +77,7 @@ Values nll_backward(Op& op) {
   auto& b = op.b;
   const DType dtype = opmath(op.result().dtype);
   const Shape shape = b.shape(op.in(1));
-  const int64_t classes = shape.back();
-  const int64_t n = shape.size() == 2 ? shape[0] : 1;
+  const auto [n, classes] = rows_and_classes(shape);
   const auto t = target(op, 2, 3, op.integer(5), n, classes, dtype);
   Value grad = op.in(0, dtype);
   if (op.integer(4) == kMean) {

@@ -86,6 +86,13 @@ Shape range(int64_t begin, int64_t end) {
   return result;
 }
 
+Shape expand_list(Shape values, size_t n) {
+  if (values.size() == 1) {
+    values.resize(n, values[0]);
+  }
+  return values;
+}
+
 Shape inverse(const Shape& permutation) {
   Shape result(permutation.size());
   for (size_t i = 0; i < permutation.size(); ++i) {
@@ -94,16 +101,20 @@ Shape inverse(const Shape& permutation) {
   return result;
 }
 
-Value sum(ir::Builder& b, Value x, Shape dims) {
-  const DType dtype = b.dtype(x);
-  return b.convert(b.reduce(b.convert(x, opmath(dtype)), ir::Reduce::Add, dims),
-                   dtype);
-}
-
 Value average(ir::Builder& b, Value x, Shape dims) {
   const auto n = static_cast<double>(count(b.shape(x), dims));
   const Value total = b.reduce(x, ir::Reduce::Add, dims);
   return b.div(total, fill_like(b, total, n));
+}
+
+Moments moments(ir::Builder& b, Value x, Shape dims, double correction) {
+  const auto n = static_cast<double>(count(b.shape(x), dims));
+  const Value mean = average(b, x, dims);
+  const Value centred = b.sub(x, spread(b, mean, b.shape(x), dims));
+  const Value squares =
+      b.reduce(b.mul(centred, centred), ir::Reduce::Add, dims);
+  const Value divisor = fill_like(b, squares, std::max(0.0, n - correction));
+  return {mean, b.div(squares, divisor)};
 }
 
 Value truth(ir::Builder& b, Value x) {

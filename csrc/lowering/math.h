@@ -49,17 +49,25 @@ Shape broadcast_shape(const Shape& a, const Shape& c);
 // Elements start, start + 1, ... end - 1 along dim.
 Value narrow(ir::Builder& b, Value x, int64_t dim, int64_t start, int64_t end);
 
-// Whole elements along dims; the product of sizes.
+// The product of the sizes of dims.
 int64_t count(const Shape& shape, const Shape& dims);
 // 0, 1, ... rank - 1 without dims.
 Shape complement(int64_t rank, const Shape& dims);
+// begin, begin + 1, ... end - 1.
 Shape range(int64_t begin, int64_t end);
+// A single value n times, as in kernel_size=3.
+Shape expand_list(Shape values, size_t n);
 Shape inverse(const Shape& permutation);
 
-// Sum over dims in opmath precision, of x's dtype.
-Value sum(ir::Builder& b, Value x, Shape dims);
 // Mean over dims.
 Value average(ir::Builder& b, Value x, Shape dims);
+
+// Mean and variance over dims, without them. The divisor of the variance is
+// the number of elements less `correction`.
+struct Moments {
+  Value mean, variance;
+};
+Moments moments(ir::Builder& b, Value x, Shape dims, double correction = 0);
 
 // x != 0.
 Value truth(ir::Builder& b, Value x);

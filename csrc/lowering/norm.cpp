@@ -10,26 +10,13 @@ namespace {
 using ir::Builder;
 using ir::Reduce;
 
-struct Moments {
-  Value mean, variance;  // without the reduced dimensions
-};
-
-Moments moments(Builder& b, Value x, Shape dims) {
-  const Value mean = average(b, x, dims);
-  const Value centred = b.sub(x, spread(b, mean, b.shape(x), dims));
-  return {mean, average(b, b.mul(centred, centred), dims)};
-}
-
 Value inverse_deviation(Builder& b, Value variance, double eps) {
   return b.rsqrt(b.add(variance, fill_like(b, variance, eps)));
 }
 
-Shape trailing(int64_t rank, int64_t n) {
-  Shape dims;
-  for (int64_t d = rank - n; d < rank; ++d) {
-    dims.push_back(d);
-  }
-  return dims;
+// The dimensions of `normalized_shape`.
+Shape trailing(int64_t rank, const Shape& normalized) {
+  return range(rank - static_cast<int64_t>(normalized.size()), rank);
 }
 
 Values layer_norm(Op& op) {
@@ -38,7 +25,7 @@ Values layer_norm(Op& op) {
   const DType dtype = opmath(op.type(0).dtype);
   const Value x = op.in(0, dtype);
   const Shape shape = b.shape(x);
-  const auto dims = trailing(b.rank(x), op.ints(1).size());
+  const auto dims = trailing(b.rank(x), op.ints(1));
   const auto [mean, variance] = moments(b, x, dims);
   const Value rstd = inverse_deviation(b, variance, op.number(4));
   Value y = b.mul(b.sub(x, spread(b, mean, shape, dims)),
@@ -60,7 +47,7 @@ Values layer_norm_backward(Op& op) {
   const DType dtype = opmath(op.type(1).dtype);
   const Value grad = op.in(0, dtype), x = op.in(1, dtype);
   const Shape shape = b.shape(x);
-  const auto dims = trailing(b.rank(x), op.ints(2).size());
+  const auto dims = trailing(b.rank(x), op.ints(2));
   const auto outer = complement(b.rank(x), dims);
   const auto statistic = [&](int i) {
     return b.broadcast(op.in(i, dtype), shape);
@@ -91,6 +78,19 @@ Value channels(Builder& b, Value v, Shape shape) {
   return b.broadcast_in_dim(v, shape, {1});
 }
 
+// y * weight + bias per channel: arguments 1 and 2, where given.
+Value scale_and_shift(Op& op, Value y, DType dtype) {
+  auto& b = op.b;
+  const Shape shape = b.shape(y);
+  if (op.has(1)) {
+    y = b.mul(y, channels(b, op.in(1, dtype), shape));
+  }
+  if (op.has(2)) {
+    y = b.add(y, channels(b, op.in(2, dtype), shape));
+  }
+  return y;
+}
+
 Values batch_norm(Op& op,
                   bool training,
                   int running,
@@ -113,12 +113,7 @@ Values batch_norm(Op& op,
   }
   rstd = inverse_deviation(b, variance, eps);
   Value y = b.mul(b.sub(x, channels(b, mean, shape)), channels(b, rstd, shape));
-  if (op.has(1)) {
-    y = b.mul(y, channels(b, op.in(1, dtype), shape));
-  }
-  if (op.has(2)) {
-    y = b.add(y, channels(b, op.in(2, dtype), shape));
-  }
+  y = scale_and_shift(op, y, dtype);
   const auto saved = [&](Value v, int k) {
     return training ? v : b.constant(op.result(k), std::string{});
   };
@@ -190,12 +185,7 @@ Values group_norm(Op& op) {
   Value y = b.reshape(b.mul(b.sub(g, spread(b, mean, grouped, {2})),
                             spread(b, rstd, grouped, {2})),
                       shape);
-  if (op.has(1)) {
-    y = b.mul(y, channels(b, op.in(1, dtype), shape));
-  }
-  if (op.has(2)) {
-    y = b.add(y, channels(b, op.in(2, dtype), shape));
-  }
+  y = scale_and_shift(op, y, dtype);
   return {y, mean, rstd};
 }
 

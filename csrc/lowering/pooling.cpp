@@ -11,13 +11,6 @@ using ir::Builder;
 using ir::Compare;
 using ir::Reduce;
 
-Shape expand(Shape values, size_t n) {
-  if (values.size() == 1) {
-    values.resize(n, values[0]);
-  }
-  return values;
-}
-
 // Window over the trailing dimensions; `result` decides the padding at the
 // end, which ceil_mode may enlarge.
 ir::Window window(Shape input,
@@ -49,12 +42,13 @@ struct PoolArguments {
 
 PoolArguments pool_arguments(Op& op, int i, size_t n, bool dilated) {
   PoolArguments a;
-  a.size = expand(op.ints(i), n);
+  a.size = expand_list(op.ints(i), n);
   a.stride = op.has(i + 1) && !op.ints(i + 1).empty()
-                 ? expand(op.ints(i + 1), n)
+                 ? expand_list(op.ints(i + 1), n)
                  : a.size;
-  a.padding = expand(op.has(i + 2) ? op.ints(i + 2) : Shape{0}, n);
-  a.dilation = expand(dilated && op.has(i + 3) ? op.ints(i + 3) : Shape{1}, n);
+  a.padding = expand_list(op.has(i + 2) ? op.ints(i + 2) : Shape{0}, n);
+  a.dilation =
+      expand_list(dilated && op.has(i + 3) ? op.ints(i + 3) : Shape{1}, n);
   return a;
 }
 

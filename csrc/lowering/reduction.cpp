@@ -41,21 +41,6 @@ Values logical(Op& op, Shape dims, Reduce kind) {
                        op.result().shape)};
 }
 
-// Variance and mean over dims; both without the reduced dimensions.
-std::pair<Value, Value> variance(ir::Builder& b,
-                                 Value x,
-                                 Shape dims,
-                                 double correction) {
-  const Shape shape = b.shape(x);
-  const double n = static_cast<double>(count(shape, dims));
-  const Value total = b.reduce(x, Reduce::Add, dims);
-  const Value mean = b.div(total, fill_like(b, total, n));
-  const Value centred = b.sub(x, spread(b, mean, shape, dims));
-  const Value squares = b.reduce(b.mul(centred, centred), Reduce::Add, dims);
-  return {b.div(squares, fill_like(b, squares, std::max(0.0, n - correction))),
-          mean};
-}
-
 double correction(Op& op, int i) {
   return op.has(i) ? op.number(i) : 1;
 }
@@ -214,21 +199,19 @@ const bool registered = [] {
   lower("aten::min.dim", [](Op& op) { return with_index(op, false); });
   lower("aten::var.correction", [](Op& op) -> Values {
     const Value x = op.in(0, opmath(op.result().dtype));
-    return {
-        op.b.reshape(variance(op.b, x, dims_of(op, 1), correction(op, 2)).first,
-                     op.result().shape)};
+    const auto m = moments(op.b, x, dims_of(op, 1), correction(op, 2));
+    return {op.b.reshape(m.variance, op.result().shape)};
   });
   lower("aten::std.correction", [](Op& op) -> Values {
     const Value x = op.in(0, opmath(op.result().dtype));
-    return {op.b.reshape(
-        op.b.sqrt(variance(op.b, x, dims_of(op, 1), correction(op, 2)).first),
-        op.result().shape)};
+    const auto m = moments(op.b, x, dims_of(op, 1), correction(op, 2));
+    return {op.b.reshape(op.b.sqrt(m.variance), op.result().shape)};
   });
   lower("aten::var_mean.correction", [](Op& op) -> Values {
     const Value x = op.in(0, opmath(op.result().dtype));
-    const auto [v, m] = variance(op.b, x, dims_of(op, 1), correction(op, 2));
-    return {op.b.reshape(v, op.result(0).shape),
-            op.b.reshape(m, op.result(1).shape)};
+    const auto m = moments(op.b, x, dims_of(op, 1), correction(op, 2));
+    return {op.b.reshape(m.variance, op.result(0).shape),
+            op.b.reshape(m.mean, op.result(1).shape)};
   });
   lower("aten::linalg_vector_norm", &vector_norm);
   lower("aten::cumsum", [](Op& op) { return cumulative(op, Reduce::Add); });

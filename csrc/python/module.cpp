@@ -208,13 +208,7 @@ void bind_observation(py::module_& m) {
       info->fallen_back.store(0);
     }
   });
-  m.def("metrics", [] {
-    auto all = neuronx::metrics::snapshot();
-    for (const auto* info : neuronx::eager::op_infos()) {
-      all["launches"] += info->executed.load();
-    }
-    return all;
-  });
+  m.def("metrics", &neuronx::metrics::snapshot);
   m.def("reset_metrics", &neuronx::metrics::reset);
   m.def("cache_stats", [] {
     const auto stats = neuronx::compiler::cache_stats();

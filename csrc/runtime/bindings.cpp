@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/bindings.h"
 
+#include "common/metrics.h"
 #include "compiler/executable.h"
 #include "runtime/allocator.h"
 #include "runtime/queue.h"
@@ -91,6 +92,7 @@ void Bindings::execute(Launch& launch) {
                  executable.inputs()[inputs + i].bytes);
     }
   }
+  metrics::count(metrics::Metric::Launches);
   executable.model(device_).execute(bound.inputs, bound.outputs);
 }
 

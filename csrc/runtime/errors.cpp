@@ -39,9 +39,6 @@ std::exception_ptr describe_error(const Launch& launch) {
   } else {
     prefix = fmt::format("[{}] ", launch.task_name ? launch.task_name : "task");
   }
-  if (!launch.call_site.empty()) {
-    prefix += fmt::format("(queued at {}) ", launch.call_site);
-  }
   try {
     translate(prefix);
   } catch (...) {

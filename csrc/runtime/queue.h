@@ -39,7 +39,6 @@ struct Launch {
   std::unique_ptr<uint64_t[]> more_scalars;
   std::function<void()> task;  // when executable is null
   const char* task_name = nullptr;
-  std::string call_site;  // Python line, under TORCH_NEURONX_DEBUG=1
 
   void** operands() { return more ? more.get() : addresses; }
   uint64_t* values() { return more_scalars ? more_scalars.get() : scalars; }

@@ -5,7 +5,7 @@ from torch_neuronx import _C
 
 
 def metrics() -> dict[str, int]:
-    """Counts since the start or ``reset_metrics``: launches, cache hits and
+    """Counts since the start or ``reset_metrics``: launches, cache
     misses, programs compiled, decompositions, fallbacks, bytes copied..."""
     return _C.metrics()
 

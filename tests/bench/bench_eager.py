@@ -41,28 +41,27 @@ def synchronize(device: str) -> None:
         torch.neuron.synchronize()
 
 
-def burst(call, device: str, count: int = 256, rounds: int = 30) -> float:
+def microseconds(call, device: str, count: int, rounds: int, whole: bool) -> float:
+    """Per call, best round; ``whole`` counts the execution too."""
     best = math.inf
     for _ in range(rounds):
         synchronize(device)
         start = time.perf_counter()
         for _ in range(count):
             call()
+        if whole:
+            synchronize(device)
         best = min(best, time.perf_counter() - start)
     synchronize(device)
     return best / count * 1e6
 
 
-def sustained(call, device: str, count: int = 2000, rounds: int = 5) -> float:
-    best = math.inf
-    for _ in range(rounds):
-        synchronize(device)
-        start = time.perf_counter()
-        for _ in range(count):
-            call()
-        synchronize(device)
-        best = min(best, time.perf_counter() - start)
-    return best / count * 1e6
+def burst(call, device: str) -> float:
+    return microseconds(call, device, count=256, rounds=30, whole=False)
+
+
+def sustained(call, device: str) -> float:
+    return microseconds(call, device, count=2000, rounds=5, whole=True)
 
 
 @torch.no_grad()
