@@ -23,6 +23,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
 from torch_neuronx import _C
+from torch_neuronx.decompositions import decompositions
 
 aten = torch.ops.aten
 
@@ -119,27 +120,10 @@ def _lowered() -> frozenset[str]:
     return frozenset(_C.lowered_ops())
 
 
-# PyTorch has none for the first, and one that writes to a view for the second.
-def _copy(
-    self: torch.Tensor, src: torch.Tensor, non_blocking: bool = False
-) -> torch.Tensor:
-    return src.to(self.dtype).expand(self.shape)
-
-
-def _diagonal_scatter(
-    self: torch.Tensor, src: torch.Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1
-) -> torch.Tensor:
-    places = torch.arange(self.numel(), device=self.device).reshape(self.shape)
-    index = places.diagonal(offset, dim1, dim2).reshape(-1)
-    flat = self.reshape(-1).scatter(0, index, src.reshape(-1))
-    return flat.reshape(self.shape)
-
-
 @functools.cache
 def _all_decompositions() -> dict[OpOverload, Callable[..., Any]]:
     table = {**decomposition_table, **core_aten_decompositions()}
-    table[aten.copy.default] = _copy
-    table[aten.diagonal_scatter.default] = _diagonal_scatter
+    table.update(decompositions())
     # References are written in prims; each prim knows its ATen form.
     for name in torch._prims.__all__:
         prim = getattr(torch._prims, name, None)
