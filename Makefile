@@ -40,7 +40,12 @@ build-test: $(STAMPS)/test
 	@$(MAKE) --no-print-directory $(STAMPS)/installed
 
 bench: build-test
+	@tools/packages.sh $(PY) bench
+	$(VENV)/bin/cmake -S . -B build -DTORCH_NEURONX_BENCH=ON
+	$(VENV)/bin/cmake --build build
 	@set -e; for bench in tests/bench/bench_*.py; do $(PY) $$bench; done
+	@set -e; for bench in tests/bench/bench_*.cpp; do \
+	  build/$${bench%.cpp}; done
 
 format: $(STAMPS)/test
 	$(VENV)/bin/ruff check --fix .

@@ -2,6 +2,7 @@
 #include "torch_neuronx.h"
 
 #include <c10/core/DeviceType.h>
+#include <c10/util/Exception.h>
 
 #include "eager/kernel.h"
 
@@ -12,6 +13,12 @@ namespace torch_neuronx {
 // lowering table, which is complete only after all static initialisers.
 void initialize() {
   static const bool once = [] {
+    const auto name = c10::get_privateuse1_backend();
+    TORCH_CHECK(name == "privateuseone" || name == "neuron",
+                "another PyTorch extension has registered the device '",
+                name,
+                "'; one process has room for one such device, so 'neuron' "
+                "cannot be used");
     c10::register_privateuse1_backend("neuron");
     neuronx::eager::register_kernels();
     return true;

@@ -28,9 +28,10 @@ std::vector<double> train(const at::Device& device) {
   };
   const auto x = random({64, 8}, 1);
   const auto y = x.square().mean(/*dim=*/1, /*keepdim=*/true);
-  std::vector<at::Tensor> parameters = {
-      random({8, 32}, 0.35), random({32}, 0.1),  // first layer
-      random({32, 1}, 0.18), random({1}, 0.1)};  // second layer
+  std::vector<at::Tensor> parameters = {random({8, 32}, 0.35),
+                                        random({32}, 0.1),  // first layer
+                                        random({32, 1}, 0.18),
+                                        random({1}, 0.1)};  // second layer
   for (auto& parameter : parameters) {
     parameter.requires_grad_();
   }
