@@ -14,7 +14,8 @@ PY := $(VENV)/bin/python
 PIP := $(PY) -m pip --disable-pip-version-check
 STAMPS := $(VENV)/.stamps
 CPP := $(wildcard $(addprefix csrc/,*/*.h */*.cpp */*/*.h */*/*.cpp)) \
-       $(wildcard $(addprefix tests/,cpp/*.h cpp/*.cpp bench/*.cpp))
+       $(wildcard $(addprefix tests/,cpp/*.h cpp/*.cpp bench/*.cpp)) \
+       $(wildcard csrc/*.h csrc/*.cpp examples/cpp/*.cpp)
 
 PROMPT ?= What is a tensor? Answer in three sentences.
 DTYPE ?= float32
@@ -39,7 +40,12 @@ build-test: $(STAMPS)/test
 	@$(MAKE) --no-print-directory $(STAMPS)/installed
 
 bench: build-test
+	@tools/packages.sh $(PY) bench
+	$(VENV)/bin/cmake -S . -B build -DTORCH_NEURONX_BENCH=ON
+	$(VENV)/bin/cmake --build build
 	@set -e; for bench in tests/bench/bench_*.py; do $(PY) $$bench; done
+	@set -e; for bench in tests/bench/bench_*.cpp; do \
+	  build/$${bench%.cpp}; done
 
 format: $(STAMPS)/test
 	$(VENV)/bin/ruff check --fix .
@@ -52,7 +58,8 @@ check: $(STAMPS)/test
 	$(VENV)/bin/clang-format --dry-run --Werror $(CPP)
 
 clean:
-	rm -rf build dist python/*.egg-info python/torch_neuronx/*.so
+	rm -rf build dist python/*.egg-info python/torch_neuronx/*.so \
+	  python/torch_neuronx/include python/torch_neuronx/share
 
 $(PY):
 	@test -n "$(PYTHON)" || \

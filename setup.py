@@ -13,7 +13,13 @@ from setuptools.command.build_ext import build_ext
 
 ROOT = Path(__file__).parent.resolve()
 BUILD = ROOT / "build"
-LIBRARIES = ("libnrt_sim.so", "libtorch_neuronx.so", "_C*.so")
+FILES = (
+    "libnrt_sim.so",
+    "libtorch_neuronx.so",
+    "_C*.so",
+    "include/torch_neuronx.h",
+    "share/cmake/torch_neuronx/torch_neuronxConfig.cmake",
+)
 
 
 def tool(name: str) -> str:
@@ -47,7 +53,7 @@ class CMakeBuild(build_ext):
 
     def get_outputs(self) -> list[str]:
         package = Path(self.build_lib) / "torch_neuronx"
-        return [str(path) for name in LIBRARIES for path in package.glob(name)]
+        return [str(path) for name in FILES for path in package.glob(name)]
 
     def get_output_mapping(self) -> dict[str, str]:
         return {}

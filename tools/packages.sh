@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Installs the distribution packages that are missing, where permitted; else
-# says which and stops. Usage: packages.sh PYTHON build|test...
+# says which and stops. Usage: packages.sh PYTHON build|test|bench...
 set -euo pipefail
 
 python=$1
@@ -26,6 +26,9 @@ sys.exit(not os.path.exists(header))' || missing+=(python3-dev)
       ;;
     test)
       header libgtest-dev gtest/gtest.h
+      ;;
+    bench)
+      header libbenchmark-dev benchmark/benchmark.h
       ;;
     *) echo "unknown group: $group" >&2; exit 2 ;;
   esac

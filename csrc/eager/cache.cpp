@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "eager/cache.h"
 
+#include <algorithm>
+#include <utility>
+
 namespace neuronx::eager {
 
 uint64_t Key::hash() const {
@@ -40,7 +43,14 @@ const Entry* ExecutableCache::insert(std::unique_ptr<Entry> entry) {
       break;
     }
     if (existing->hash == entry->hash && existing->key == entry->key) {
-      return existing;
+      if (!existing->provisional || entry->provisional) {
+        return existing;
+      }
+      auto owner = std::ranges::find(
+          entries_, existing, &std::unique_ptr<const Entry>::get);
+      replaced_.push_back(std::exchange(*owner, std::move(entry)));
+      table->slots[i].store(owner->get(), std::memory_order_release);
+      return owner->get();
     }
   }
   if (2 * (size_ + 1) > table->mask) {

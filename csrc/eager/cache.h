@@ -72,6 +72,8 @@ struct Entry {
   uint64_t random_blocks = 0;
   // The call runs on the host: no device program exists for it.
   bool host = false;
+  // ... so far: asked again once decompositions are available.
+  bool provisional = false;
   std::string reason;
 };
 
@@ -93,7 +95,8 @@ class ExecutableCache {
       }
     }
   }
-  // Takes the entry; returns it, or the one already there for the key.
+  // Takes the entry; returns it, or the one already there for the key. A
+  // provisional one gives way.
   const Entry* insert(std::unique_ptr<Entry> entry);
   size_t size() const { return size_; }
 
@@ -111,6 +114,8 @@ class ExecutableCache {
   // Outgrown tables stay for readers that may still be in one.
   std::vector<std::unique_ptr<Table>> tables_;
   std::vector<std::unique_ptr<const Entry>> entries_;
+  // Likewise entries that have given way.
+  std::vector<std::unique_ptr<const Entry>> replaced_;
   std::mutex mutex_;
   size_t size_ = 0;
 };

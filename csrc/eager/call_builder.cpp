@@ -298,7 +298,9 @@ class CallBuilder {
     if (info_.random && !lowering::has_lowering(info_.functional)) {
       throw Refused("its random numbers have no device program");
     }
-    std::string reason = "it has no lowering and no decomposition";
+    std::string reason =
+        can_decompose() ? "it has no lowering and no decomposition"
+                        : "it has no lowering, and decompositions need Python";
     try {
       if (auto results = lowering::call(
               builder_, info_.functional, operands_, arguments_, types)) {
@@ -312,7 +314,7 @@ class CallBuilder {
       metrics::count(metrics::Metric::Decompositions);
       return *results;
     }
-    throw Refused(reason);
+    throw Refused(reason, !can_decompose());
   }
 
   std::vector<Value> lower_random(Entry& entry,

@@ -15,9 +15,12 @@
 
 namespace neuronx::eager {
 
-// No program: the reason goes to the fallback report.
+// No program: the reason goes to the fallback report. `provisional`: there may
+// be one once Python has brought its decompositions.
 struct Refused : std::runtime_error {
-  using std::runtime_error::runtime_error;
+  explicit Refused(const std::string& reason, bool provisional = false)
+      : std::runtime_error(reason), provisional(provisional) {}
+  const bool provisional;
 };
 
 // A new entry and the Program to compile for it; none when all results are

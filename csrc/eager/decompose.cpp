@@ -3,6 +3,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <atomic>
 #include <mutex>
 
 #include "eager/meta.h"
@@ -12,6 +13,7 @@ namespace neuronx::eager {
 namespace {
 
 std::mutex mutex;
+std::atomic<bool> available{false};
 DecomposeCallback& registered() {
   static auto* callback = new DecomposeCallback;
   return *callback;
@@ -55,6 +57,11 @@ bool unwrap_numbers(const std::vector<ir::Attribute>& arguments,
 void set_decompose_callback(DecomposeCallback callback) {
   std::lock_guard lock(mutex);
   registered() = std::move(callback);
+  available.store(registered() != nullptr);
+}
+
+bool can_decompose() noexcept {
+  return available.load(std::memory_order_relaxed);
 }
 
 std::optional<ir::Values> decompose(

@@ -24,6 +24,8 @@ using DecomposeCallback =
                                             const ir::Values& operands)>;
 
 void set_decompose_callback(DecomposeCallback callback);
+// Whether there is a callback: without Python there is none.
+bool can_decompose() noexcept;
 
 // Appends the composite of one call by its decomposition. Takes the callback
 // for the duration only; no lock is held.

@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "common/metrics.h"
+#include "eager/decompose.h"
 #include "eager/resize.h"
 #include "runtime/allocator.h"
 #include "runtime/generator.h"
@@ -238,6 +239,9 @@ void run(OpInfo& info, torch::jit::Stack* stack) {
     entry = find_general(info, call);
   }
   if (entry == nullptr) [[unlikely]] {
+    entry = &build_entry(info, call, *stack);
+  }
+  if (entry->provisional && can_decompose()) [[unlikely]] {
     entry = &build_entry(info, call, *stack);
   }
   if (entry->host) [[unlikely]] {

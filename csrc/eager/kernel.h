@@ -50,7 +50,7 @@ void run_on_host(OpInfo& info,
                  torch::jit::Stack* stack,
                  const std::string& reason);
 
-// Registers a kernel for every operator; called once the library is loaded.
+// Registers a kernel for every operator, once; the library must be loaded.
 void register_kernels();
 
 enum class FallbackMode { Warn, Silent, Error };

@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "eager/meta.h"
 
+#include <ATen/Context.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/ops/empty_strided.h>
 
+#include <exception>
+#include <mutex>
 #include <unordered_map>
+
+#include "lowering/lowering.h"
 
 namespace neuronx::eager {
 namespace {
@@ -12,7 +17,8 @@ namespace {
 // Arguments on another device, with the same sizes, strides and aliases.
 struct Conversion {
   c10::DeviceType device;
-  std::unordered_map<const c10::TensorImpl*, at::Tensor> seen;
+  int fill = 0;  // of tensors on the CPU
+  std::unordered_map<const c10::TensorImpl*, at::Tensor> seen = {};
 
   at::Tensor tensor(const at::Tensor& original) {
     // 0-dim CPU tensors take part as numbers on every device.
@@ -26,7 +32,7 @@ struct Conversion {
           original.strides(),
           at::TensorOptions().dtype(original.scalar_type()).device(device));
       if (device == c10::DeviceType::CPU) {
-        converted.zero_();
+        converted.fill_(fill);
       }
     }
     return converted;
@@ -75,8 +81,9 @@ void flatten(const c10::IValue& value, std::vector<c10::IValue>& leaves) {
 
 torch::jit::Stack convert_all(const OpInfo& info,
                               const torch::jit::Stack& stack,
-                              c10::DeviceType device) {
-  Conversion conversion{device, {}};
+                              c10::DeviceType device,
+                              int fill = 0) {
+  Conversion conversion{device, fill};
   torch::jit::Stack converted;
   const size_t count = info.arguments.size();
   for (size_t i = stack.size() - count; i < stack.size(); ++i) {
@@ -85,41 +92,49 @@ torch::jit::Stack convert_all(const OpInfo& info,
   return converted;
 }
 
-// Python's meta functions word some errors in their own way. The CPU's kernel
-// checks the same arguments first, so it raises what users know; when it does
-// not, the caller's error stands.
-void raise_as_cpu(const OpInfo& info, const torch::jit::Stack& stack) {
-  auto arguments = convert_all(info, stack, c10::DeviceType::CPU);
-  at::AutoDispatchBelowAutograd guard;
-  info.handle.callBoxed(&arguments);
-}
-
-}  // namespace
-
-torch::jit::Stack meta_arguments(const OpInfo& info,
-                                 const torch::jit::Stack& stack) {
-  return convert_all(info, stack, c10::DeviceType::Meta);
-}
-
-Inference infer(const OpInfo& info, const torch::jit::Stack& stack) {
-  auto meta = convert_all(info, stack, c10::DeviceType::Meta);
-  Inference inference;
-  std::vector<c10::IValue> written;
-  for (size_t i = 0; i < meta.size(); ++i) {
-    if (info.arguments[i].written) {
-      written.push_back(meta[i]);
+// Kernels that run on the CPU only to be asked something leave its random
+// numbers as they were.
+class KeepRandomState {
+ public:
+  explicit KeepRandomState(const OpInfo& info) {
+    if (info.random || info.draw != nullptr) {
+      auto generator = at::globalContext().defaultGenerator(at::kCPU);
+      std::lock_guard lock(generator.mutex());
+      state_ = generator.get_state();
     }
   }
-  try {
-    at::AutoDispatchBelowAutograd guard;
-    info.handle.callBoxed(&meta);
-  } catch (const c10::NotImplementedError&) {
-    throw;
-  } catch (...) {
-    raise_as_cpu(info, stack);
-    throw;
+  ~KeepRandomState() {
+    if (state_.defined()) {
+      auto generator = at::globalContext().defaultGenerator(at::kCPU);
+      std::lock_guard lock(generator.mutex());
+      generator.set_state(state_);
+    }
   }
-  for (const c10::IValue& result : meta) {
+
+ private:
+  at::Tensor state_;
+};
+
+// What the operator returns for operands like these on another device.
+Inference infer_on(const OpInfo& info,
+                   const torch::jit::Stack& stack,
+                   c10::DeviceType device,
+                   int fill = 0) {
+  auto arguments = convert_all(info, stack, device, fill);
+  Inference inference;
+  std::vector<c10::IValue> written;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    if (info.arguments[i].written) {
+      written.push_back(arguments[i]);
+    }
+  }
+  {
+    at::AutoDispatchBelowAutograd below_autograd;
+    c10::impl::ExcludeDispatchKeyGuard no_autocast(
+        c10::autocast_dispatch_keyset);
+    info.handle.callBoxed(&arguments);
+  }
+  for (const c10::IValue& result : arguments) {
     flatten(result, inference.returns);
   }
   std::vector<c10::IValue> leaves;
@@ -130,6 +145,47 @@ Inference infer(const OpInfo& info, const torch::jit::Stack& stack) {
     inference.written.push_back(leaf.toTensor());
   }
   return inference;
+}
+
+// Most meta functions are Python's. Where there is none, the CPU's kernel
+// tells, on zeros, which are valid indices, or on ones, which are valid
+// divisors. It raises what users know for arguments that are wrong.
+Inference infer_on_cpu(const OpInfo& info, const torch::jit::Stack& stack) {
+  const KeepRandomState keep(info);
+  std::exception_ptr error;
+  for (const int fill : {0, 1}) {
+    try {
+      return infer_on(info, stack, c10::DeviceType::CPU, fill);
+    } catch (...) {
+      error = error ? error : std::current_exception();
+    }
+  }
+  std::rethrow_exception(error);
+}
+
+}  // namespace
+
+torch::jit::Stack meta_arguments(const OpInfo& info,
+                                 const torch::jit::Stack& stack) {
+  return convert_all(info, stack, c10::DeviceType::Meta);
+}
+
+Inference infer(const OpInfo& info, const torch::jit::Stack& stack) {
+  try {
+    return infer_on(info, stack, c10::DeviceType::Meta);
+  } catch (const c10::NotImplementedError&) {
+    if (!lowering::has_lowering(info.functional) && info.draw == nullptr) {
+      throw;
+    }
+  } catch (...) {
+    // Python's meta functions word some errors in their own way; the CPU's
+    // kernel checks the same arguments first. When it finds no fault, the
+    // meta function's error stands.
+    const KeepRandomState keep(info);
+    infer_on(info, stack, c10::DeviceType::CPU);
+    throw;
+  }
+  return infer_on_cpu(info, stack);
 }
 
 }  // namespace neuronx::eager

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Inference: what a call returns, by PyTorch's own meta functions.
+// Inference: what a call returns, by PyTorch's own meta functions or else by
+// its CPU kernels.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -18,8 +19,10 @@ struct Inference {
   std::vector<at::Tensor> written;
 };
 
-// Runs the operator on the meta device. Throws what PyTorch raises for bad
-// arguments; c10::NotImplementedError when it has no meta function.
+// Runs the operator on the meta device, or, where it has a lowering but no
+// meta function (most of them are Python's), on the CPU with made-up operands.
+// Throws what PyTorch raises for bad arguments; c10::NotImplementedError when
+// it cannot be told.
 Inference infer(const OpInfo& info, const torch::jit::Stack& stack);
 
 // The arguments as meta tensors, for the decomposition.

@@ -8,6 +8,7 @@
 #include "common/metrics.h"
 #include "compiler/service.h"
 #include "eager/call_builder.h"
+#include "eager/decompose.h"
 #include "eager/kernel.h"
 #include "eager/meta.h"
 #include "lowering/lowering.h"
@@ -75,9 +76,10 @@ const Entry& build_entry(OpInfo& info,
           info.name, std::move(*built.program), built.scalars);
     }
   };
-  const auto refuse = [&](std::string reason) {
+  const auto refuse = [&](std::string reason, bool provisional = false) {
     entry = std::make_unique<Entry>();
     entry->host = true;
+    entry->provisional = provisional;
     entry->reason = std::move(reason);
   };
   if (call.host_only) {
@@ -97,11 +99,14 @@ const Entry& build_entry(OpInfo& info,
         compile(build_call(info, call, stack, inference, false));
       }
     } catch (const Refused& refused) {
-      refuse(refused.what());
+      refuse(refused.what(), refused.provisional);
     } catch (const lowering::NeedsConstant& error) {
       refuse(error.what());
     } catch (const c10::NotImplementedError& error) {
-      refuse("PyTorch cannot infer its result without data");
+      refuse(can_decompose()
+                 ? "PyTorch cannot infer its result without data"
+                 : "it has no lowering, and decompositions need Python",
+             !can_decompose());
     }
   }
   if (general) {

@@ -17,6 +17,7 @@
 #include "runtime/generator.h"
 #include "runtime/queue.h"
 #include "runtime/stream.h"
+#include "torch_neuronx.h"
 
 namespace py = pybind11;
 namespace rt = neuronx::runtime;
@@ -245,5 +246,5 @@ PYBIND11_MODULE(_C, m) {
   bind_memory(m);
   bind_observation(m);
   neuronx::python::bind_programs(m);
-  neuronx::eager::register_kernels();
+  torch_neuronx::initialize();
 }

@@ -20,6 +20,7 @@
 #include "runtime/device.h"
 #include "runtime/event.h"
 #include "runtime/queue.h"
+#include "runtime/storage.h"
 #include "runtime/stream.h"
 
 namespace neuronx::runtime {
@@ -38,6 +39,8 @@ constexpr size_t kLargeSegment = 20 << 20;  // segments for < 10 MiB
 constexpr size_t kMinLargeAllocation = 10 << 20;
 constexpr size_t kRoundLarge = 2 << 20;
 constexpr int kBins = kSmallLimit / kGranularity + 1;
+// More than any device has, and rounding it up does not overflow.
+constexpr size_t kLargest = size_t{1} << 62;
 
 struct Pool;
 
@@ -149,6 +152,9 @@ class DeviceCache {
   explicit DeviceCache(c10::DeviceIndex device) : device_(device) {}
 
   Block* allocate(size_t bytes, int64_t stream) {
+    if (bytes > kLargest) {
+      out_of_memory(bytes, stream);
+    }
     const size_t size = round_size(bytes);
     {
       std::lock_guard lock(mutex_);
@@ -200,7 +206,10 @@ class DeviceCache {
     block->used_on.push_back(stream);
   }
 
-  // Returns unused segments to the runtime.
+  // Returns unused segments to the runtime. Launches that use a freed block
+  // may still wait in a queue, and other threads go on: a segment leaves its
+  // pool first, so that nothing new is queued for it, and the runtime last,
+  // when the queues have passed.
   void empty() {
     drain_device(device_);
     std::vector<std::unique_ptr<Segment>> released;
@@ -220,13 +229,15 @@ class DeviceCache {
         }
       }
     }
-    for (auto& segment : released) {
+    for (const auto& segment : released) {
       for (int stream = 0; stream <= 2 * kStreamsPerPool; ++stream) {
         if (Queue* queue = existing_queue(c10::Stream(
                 c10::Stream::UNSAFE, c10::Device(kNeuron, device_), stream))) {
           queue->forget(segment->base, segment->base + segment->size);
         }
       }
+      std::unique_lock lock(segment_map().mutex);
+      segment_map().by_base.erase(segment->base);
     }
   }
 
@@ -492,10 +503,6 @@ class DeviceCache {
   std::unique_ptr<Segment> detach(Block* block) {
     std::unique_ptr<Segment> segment(block->segment);
     segments_.erase(block->segment);
-    {
-      std::unique_lock lock(segment_map().mutex);
-      segment_map().by_base.erase(segment->base);
-    }
     decrease(stats_.segment, block->pool->small, 1);
     decrease(stats_.reserved_bytes, block->pool->small, segment->size);
     ++stats_.num_device_free;
@@ -515,6 +522,13 @@ class DeviceCache {
       }
       metrics::count(metrics::Metric::AllocatorRetries);
       empty();
+      {
+        // Blocks that waited for other streams are free now, and merged.
+        std::lock_guard lock(mutex_);
+        if (Block* block = take(pool(stream, size), size)) {
+          return hand_out(block, bytes, stream);
+        }
+      }
       if (!allocate_segment(*segment)) {
         segment->size = (size + kRoundLarge - 1) / kRoundLarge * kRoundLarge;
         if (segment->size >= want || !allocate_segment(*segment)) {
@@ -580,7 +594,7 @@ class DeviceCache {
              const void* address,
              size_t size,
              int64_t stream) {
-    if (!tracing_) {
+    if (!tracing_ || max_trace_ == 0) {
       return;
     }
     if (trace_.size() >= max_trace_) {
@@ -637,10 +651,8 @@ class Allocator final : public c10::DeviceAllocator {
   void copy_data(void* destination,
                  const void* source,
                  std::size_t bytes) const override {
-    const auto from = locate(source);
-    const auto to = locate(destination);
-    queue(default_stream(to.device)).synchronize();
-    nrt::copy(from.segment, from.offset, to.segment, to.offset, bytes);
+    copy_on_device(
+        destination, device_of(destination), source, device_of(source), bytes);
   }
 
   bool initialized() override { return runtime::initialized(); }

@@ -28,7 +28,7 @@ struct Location {
   c10::DeviceIndex device = -1;
 };
 Location locate(const void* address);
-// Bumped whenever a segment is released.
+// Its device.
 c10::DeviceIndex device_of(const void* address);  // -1: not ours
 
 // Memory history for torch's viewer.

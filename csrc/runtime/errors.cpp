@@ -14,8 +14,9 @@ namespace {
 [[noreturn]] void translate(const std::string& prefix) {
   try {
     throw;
-  } catch (const c10::Error&) {
-    throw;
+  } catch (c10::Error& e) {
+    e.add_context(prefix.substr(0, prefix.find_last_not_of(": ") + 1));
+    throw;  // of its own type
   } catch (const nrt::OutOfMemory& e) {
     TORCH_CHECK_WITH(OutOfMemoryError, false, prefix, e.what());
   } catch (const nrt::IndexOutOfRange& e) {

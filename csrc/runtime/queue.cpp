@@ -83,9 +83,14 @@ bool Queue::on_worker() const noexcept {
   return worker_.load() == std::this_thread::get_id();
 }
 
+// Whoever holds the lock may wait for room, or may have lost its core.
 void Queue::lock() {
-  while (producer_.test_and_set(std::memory_order_acquire)) {
-    pause();
+  for (int i = 0; producer_.test_and_set(std::memory_order_acquire); ++i) {
+    if (i < 64) {
+      pause();
+    } else {
+      std::this_thread::yield();
+    }
   }
 }
 
@@ -139,7 +144,9 @@ void Queue::work() {
     if (!ready() && !spin(ready)) {
       std::unique_lock lock(mutex_);
       asleep_.store(true, std::memory_order_seq_cst);
-      wake_.wait(lock, ready);
+      // Either this load sees the new head or its pusher sees the sleeper.
+      wake_.wait(lock,
+                 [&] { return head_.load(std::memory_order_seq_cst) != next; });
       asleep_.store(false, std::memory_order_seq_cst);
     }
     Launch& launch = ring_[next % kCapacity];
@@ -221,7 +228,12 @@ void Queue::synchronize() {
 }
 
 void Queue::forget(const void* begin, const void* end) {
-  bindings_->forget(begin, end);
+  if (on_worker()) {
+    bindings_->forget(begin, end);
+    return;
+  }
+  wait(push_task("release memory",
+                 [this, begin, end] { bindings_->forget(begin, end); }));
 }
 
 }  // namespace neuronx::runtime

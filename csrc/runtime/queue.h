@@ -74,8 +74,8 @@ class Queue {
   // Raises and clears the first failure, if any.
   void raise_error();
 
-  // Drops tensor slices of [begin, end) that bindings still hold. The queue
-  // must be idle.
+  // Waits for all that is queued, then drops the tensor slices of [begin, end)
+  // that bindings still hold.
   void forget(const void* begin, const void* end);
 
   c10::DeviceIndex device() const { return device_; }
@@ -83,9 +83,10 @@ class Queue {
   // On its own worker thread?
   bool on_worker() const noexcept;
 
- private:
+  // Entries that the queue holds before it blocks.
   static constexpr uint64_t kCapacity = 2048;
 
+ private:
   void lock();
   Launch& acquire_slot();
   Ticket publish_and_unlock();

@@ -31,6 +31,14 @@ c10::Stream make_stream(c10::DeviceIndex device, c10::StreamId id) {
   return c10::Stream(c10::Stream::UNSAFE, c10::Device(kNeuron, device), id);
 }
 
+void check_stream(c10::Stream stream) {
+  check_device_index(stream.device_index());
+  TORCH_CHECK(stream.device_type() == kNeuron && stream.id() >= 0 &&
+                  stream.id() < kStreams,
+              stream,
+              " is not a neuron stream");
+}
+
 c10::DeviceIndex resolve(c10::DeviceIndex device) {
   return device < 0 ? current_device() : device;
 }
@@ -50,11 +58,7 @@ c10::Stream current_stream(c10::DeviceIndex device) {
 
 c10::Stream exchange_stream(c10::Stream stream) {
   const auto device = stream.device_index();
-  check_device_index(device);
-  TORCH_CHECK(stream.id() >= 0 && stream.id() < kStreams,
-              "stream id ",
-              stream.id(),
-              " is not a neuron stream");
+  check_stream(stream);
   const auto previous = current_stream(device);
   current_ids[device] = static_cast<uint8_t>(stream.id());
   return previous;
@@ -69,6 +73,9 @@ c10::Stream new_stream(c10::DeviceIndex device, int priority) {
 }
 
 Queue* existing_queue(c10::Stream stream) noexcept {
+  if (stream.id() < 0 || stream.id() >= kStreams || stream.device_index() < 0) {
+    return nullptr;
+  }
   return streams(stream.device_index())
       .queues[stream.id()]
       .load(std::memory_order_acquire);
@@ -79,7 +86,7 @@ Queue& queue(c10::Stream stream) {
     return *existing;
   }
   initialize();
-  check_device_index(stream.device_index());
+  check_stream(stream);
   auto& device = streams(stream.device_index());
   std::lock_guard lock(device.mutex);
   auto& slot = device.queues[stream.id()];

@@ -76,7 +76,13 @@ std::optional<std::vector<size_t>> same_arguments(
 }
 
 void find_out(AtenOp& op) {
+  // Their out forms give `out` the operands' size first, with a warning:
+  // https://github.com/pytorch/pytorch/blob/v2.9.0/aten/src/ATen/native/Loss.cpp
+  static const std::set<std::string> kResizing{"aten::mse_loss",
+                                               "aten::smooth_l1_loss"};
   const auto& schema = op.functional.schema();
+  if (kResizing.contains(schema.name()))
+    return;
   for (const auto& result : schema.returns())
     if (result.real_type()->kind() != c10::TypeKind::TensorType)
       return;
