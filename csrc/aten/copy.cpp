@@ -11,6 +11,7 @@
 #include <c10/core/DeviceGuard.h>
 #include <torch/library.h>
 
+#include "aten/host_dtype.h"
 #include "eager/kernel.h"
 #include "runtime/allocator.h"
 #include "runtime/device.h"
@@ -61,11 +62,6 @@ at::Tensor as_integers(const at::Tensor& tensor) {
   }
 }
 
-bool computes_on_host(c10::ScalarType dtype) {
-  return c10::isComplexType(dtype) || dtype == c10::ScalarType::Double ||
-         c10::isBarebonesUnsignedType(dtype);
-}
-
 void run_copy_program(const at::Tensor& dst, const at::Tensor& src) {
   static auto& info = eager::op_info(
       c10::Dispatcher::singleton().findSchemaOrThrow("aten::copy_", ""));
@@ -73,9 +69,29 @@ void run_copy_program(const at::Tensor& dst, const at::Tensor& src) {
   eager::run(info, &stack);
 }
 
+void device_to_host(const at::Tensor& src,
+                    const at::Tensor& dst,
+                    bool non_blocking);
+void host_to_device(const at::Tensor& src,
+                    const at::Tensor& dst,
+                    bool non_blocking);
+
+// Converts dtypes that the device does not compute, and resolves conjugate and
+// negative views: what dst's memory holds is the conjugate of its values.
 void copy_via_host(const at::Tensor& dst, const at::Tensor& src) {
-  auto host = src.to(at::kCPU);
-  dst.copy_(host.to(dst.scalar_type()));
+  at::Tensor host = at::empty(src.sizes(), src.options().device(at::kCPU));
+  device_to_host(src, host, false);
+  host = host.to(dst.scalar_type());
+  at::Tensor memory = dst;
+  if (memory.is_conj()) {
+    memory = memory.conj();
+    host = host.conj();
+  }
+  if (memory.is_neg()) {
+    memory = memory._neg_view();
+    host = host._neg_view();
+  }
+  host_to_device(host, memory, false);
 }
 
 void device_to_device(const at::Tensor& src, const at::Tensor& dst) {
@@ -250,6 +266,12 @@ void record_stream(at::Tensor& self, c10::Stream stream) {
   runtime::allocator().recordStream(self.storage().data_ptr(), stream);
 }
 
+constexpr const char* kSeeMathBits[] = {
+    "_copy_from",
+    "_copy_from_and_resize",
+    "_to_cpu",
+};
+
 }  // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
@@ -258,6 +280,19 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("_local_scalar_dense", &local_scalar_dense);
   m.impl("equal", &equal);
   m.impl("record_stream", &record_stream);
+}
+
+// These see conjugate and negative views as they are: core's fallback would
+// clone them, which copies, which would clone.
+TORCH_LIBRARY_IMPL(aten, Conjugate, m) {
+  for (const char* op : kSeeMathBits) {
+    m.impl(op, torch::CppFunction::makeFallthrough());
+  }
+}
+TORCH_LIBRARY_IMPL(aten, Negative, m) {
+  for (const char* op : kSeeMathBits) {
+    m.impl(op, torch::CppFunction::makeFallthrough());
+  }
 }
 
 }  // namespace neuronx::aten

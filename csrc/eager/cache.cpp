@@ -43,7 +43,8 @@ const Entry* ExecutableCache::insert(std::unique_ptr<Entry> entry) {
       break;
     }
     if (existing->hash == entry->hash && existing->key == entry->key) {
-      if (!existing->provisional || entry->provisional) {
+      if (existing->route != Entry::Route::HostForNow ||
+          entry->route == Entry::Route::HostForNow) {
         return existing;
       }
       auto owner = std::ranges::find(

@@ -70,11 +70,13 @@ struct Entry {
   c10::SmallVector<Output, 2> outputs;
   // Philox blocks that a call uses up; seed and offset are the last scalars.
   uint64_t random_blocks = 0;
-  // The call runs on the host: no device program exists for it.
-  bool host = false;
-  // ... so far: asked again once decompositions are available.
-  bool provisional = false;
-  std::string reason;
+  // What a call with the key does instead of running one program: expand the
+  // masks among its indices (masks.h), clone by copy_, which moves any dtype's
+  // bits and resolves conjugate views, or run on the host, for good or until
+  // decompositions are available.
+  enum class Route : uint8_t { Program, Masked, Clone, Host, HostForNow };
+  Route route = Route::Program;
+  std::string reason;  // of the host
 };
 
 class ExecutableCache {
@@ -96,7 +98,7 @@ class ExecutableCache {
     }
   }
   // Takes the entry; returns it, or the one already there for the key. A
-  // provisional one gives way.
+  // HostForNow one gives way.
   const Entry* insert(std::unique_ptr<Entry> entry);
   size_t size() const { return size_; }
 

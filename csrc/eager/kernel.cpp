@@ -3,12 +3,14 @@
 
 #include <ATen/MemoryOverlap.h>
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/empty_like.h>
 #include <c10/core/StorageImpl.h>
 
 #include <algorithm>
 
 #include "common/metrics.h"
 #include "eager/decompose.h"
+#include "eager/masks.h"
 #include "eager/resize.h"
 #include "runtime/allocator.h"
 #include "runtime/generator.h"
@@ -209,6 +211,26 @@ void launch(OpInfo& info,
   fresh.clear();
 }
 
+void run_otherwise(OpInfo& info, const Entry& entry, torch::jit::Stack* stack) {
+  switch (entry.route) {
+    case Entry::Route::Masked:
+      expand_masks(info, *stack);
+      run(info, stack);
+      return;
+    case Entry::Route::Clone: {
+      auto& self = (*stack)[stack->size() - info.arguments.size()];
+      const auto format = stack->back().toOptional<at::MemoryFormat>();
+      at::Tensor copy = at::empty_like(self.toTensor(), {}, format);
+      copy.copy_(self.toTensor());
+      torch::jit::drop(*stack, info.arguments.size());
+      stack->emplace_back(std::move(copy));
+      return;
+    }
+    default:
+      run_on_host(info, stack, entry.reason);
+  }
+}
+
 }  // namespace
 
 const Entry* find_general(const OpInfo& info, const Call& call) {
@@ -241,12 +263,14 @@ void run(OpInfo& info, torch::jit::Stack* stack) {
   if (entry == nullptr) [[unlikely]] {
     entry = &build_entry(info, call, *stack);
   }
-  if (entry->provisional && can_decompose()) [[unlikely]] {
-    entry = &build_entry(info, call, *stack);
-  }
-  if (entry->host) [[unlikely]] {
-    run_on_host(info, stack, entry->reason);
-    return;
+  if (entry->route != Entry::Route::Program) [[unlikely]] {
+    if (entry->route == Entry::Route::HostForNow && can_decompose()) {
+      entry = &build_entry(info, call, *stack);
+    }
+    if (entry->route != Entry::Route::Program) {
+      run_otherwise(info, *entry, stack);
+      return;
+    }
   }
   info.executed.store(info.executed.load(std::memory_order_relaxed) + 1,
                       std::memory_order_relaxed);

@@ -10,6 +10,7 @@
 #include "eager/call_builder.h"
 #include "eager/decompose.h"
 #include "eager/kernel.h"
+#include "eager/masks.h"
 #include "eager/meta.h"
 #include "lowering/lowering.h"
 
@@ -23,20 +24,6 @@ constexpr int kConstantVariants = 4;
 bool shape_from_scalars(const OpInfo& info) {
   return info.functional.starts_with("aten::arange") ||
          info.functional.starts_with("aten::range");
-}
-
-// x[indices] has a known size as long as no index is a mask.
-bool is_data_dependent(const OpInfo& info, const Call& call) {
-  if (!info.data_dependent || info.functional != "aten::index.Tensor") {
-    return info.data_dependent;
-  }
-  for (size_t i = 1; i < call.tensors.size(); ++i) {
-    const auto dtype = c10::typeMetaToScalarType(call.tensors[i]->dtype());
-    if (dtype == at::kBool || dtype == at::kByte) {
-      return true;
-    }
-  }
-  return false;
 }
 
 }  // namespace
@@ -78,13 +65,18 @@ const Entry& build_entry(OpInfo& info,
   };
   const auto refuse = [&](std::string reason, bool provisional = false) {
     entry = std::make_unique<Entry>();
-    entry->host = true;
-    entry->provisional = provisional;
+    entry->route = provisional ? Entry::Route::HostForNow : Entry::Route::Host;
     entry->reason = std::move(reason);
   };
-  if (call.host_only) {
+  if (call.host_only && info.functional == "aten::clone") {
+    entry = std::make_unique<Entry>();
+    entry->route = Entry::Route::Clone;
+  } else if (call.host_only) {
     refuse("float64, complex and unsigned types compute on the host");
-  } else if (is_data_dependent(info, call)) {
+  } else if (is_masked_index(info, stack)) {
+    entry = std::make_unique<Entry>();
+    entry->route = Entry::Route::Masked;
+  } else if (info.data_dependent && info.functional != "aten::index.Tensor") {
     refuse("the size of its result depends on the data");
   } else {
     try {

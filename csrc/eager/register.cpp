@@ -33,6 +33,13 @@ bool is_view(const c10::FunctionSchema& schema) {
   return false;
 }
 
+// squeeze_ and its like change the view, never the data.
+bool changes_view(const c10::OperatorHandle& op) {
+  const auto tags = op.getTags();
+  return std::find(tags.begin(), tags.end(), at::Tag::inplace_view) !=
+         tags.end();
+}
+
 bool takes_tensors(const c10::FunctionSchema& schema) {
   for (const auto& argument : schema.arguments()) {
     const auto text = argument.type()->str();
@@ -67,7 +74,7 @@ const std::set<std::string>& lowered_bases() {
 // or the table has a better one than core's composite.
 bool wanted(const c10::OperatorHandle& op) {
   const auto& schema = op.schema();
-  if (is_view(schema) || !takes_tensors(schema) ||
+  if (is_view(schema) || changes_view(op) || !takes_tensors(schema) ||
       aten::is_registered(full_name(op.operator_name()))) {
     return false;
   }
@@ -78,31 +85,33 @@ bool wanted(const c10::OperatorHandle& op) {
           lowering::has_lowering(op_info(op).functional));
 }
 
+// Leaked: dispatcher entries outlive everything.
+torch::Library& library(const char* name_space) {
+  return *new torch::Library(torch::Library::IMPL,
+                             name_space,
+                             c10::DispatchKey::PrivateUse1,
+                             __FILE__,
+                             __LINE__);
+}
+
 void register_all() {
-  // Leaked: dispatcher entries outlive everything.
-  static auto* library = new torch::Library(torch::Library::IMPL,
-                                            "aten",
-                                            c10::DispatchKey::PrivateUse1,
-                                            __FILE__,
-                                            __LINE__);
+  torch::Library& aten = library("aten");
+  torch::Library& bounded = library("neuronx_bounded");
   auto& dispatcher = c10::Dispatcher::singleton();
   for (const auto& name : dispatcher.getAllOpNames()) {
-    if (!name.name.starts_with("aten::")) {
+    const bool ours = name.name.starts_with("neuronx_bounded::");
+    if (!ours && !name.name.starts_with("aten::")) {
       continue;
     }
     const auto op = dispatcher.findSchema(name);
-    if (op && wanted(*op)) {
-      library->impl(full_name(name).c_str(),
-                    torch::CppFunction::makeFromBoxedFunctor(
-                        std::make_unique<Kernel>(*op)));
+    if (op && (ours || wanted(*op))) {
+      (ours ? bounded : aten)
+          .impl(full_name(name).c_str(),
+                torch::CppFunction::makeFromBoxedFunctor(
+                    std::make_unique<Kernel>(*op)));
     }
   }
-  static auto* everything = new torch::Library(torch::Library::IMPL,
-                                               "_",
-                                               c10::DispatchKey::PrivateUse1,
-                                               __FILE__,
-                                               __LINE__);
-  everything->fallback(
+  library("_").fallback(
       torch::CppFunction::makeFromBoxedFunctor(std::make_unique<Fallback>()));
 }
 

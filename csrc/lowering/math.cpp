@@ -101,6 +101,45 @@ Shape inverse(const Shape& permutation) {
   return result;
 }
 
+Value flatten(ir::Builder& b, Value x) {
+  return b.reshape(x, {b.type(x).numel()});
+}
+
+Value take(ir::Builder& b, Value x, Value positions) {
+  ir::GatherDimensions dims;
+  dims.collapsed = {0};
+  dims.start_index_map = {0};
+  dims.index_vector = b.rank(positions);
+  dims.slice_sizes = {1};
+  return b.gather(x, positions, dims);
+}
+
+Value put(ir::Builder& b,
+          Value x,
+          Value positions,
+          Value updates,
+          const std::string& how) {
+  ir::ScatterDimensions dims;
+  dims.inserted_window = {0};
+  dims.scatter_to_operand = {0};
+  dims.index_vector = b.rank(positions);
+  return b.scatter(x,
+                   positions,
+                   updates,
+                   dims,
+                   [&](ir::Builder& r, const ir::Values& v) -> ir::Values {
+                     return {how.empty() ? v[1] : r.binary(how, v[0], v[1])};
+                   });
+}
+
+Value running_sum(ir::Builder& b, Value x) {
+  return (*call(b,
+                "aten::cumsum",
+                {x},
+                {ir::Operand{0}, int64_t{0}, std::monostate{}},
+                {b.type(x)}))[0];
+}
+
 Value average(ir::Builder& b, Value x, Shape dims) {
   const auto n = static_cast<double>(count(b.shape(x), dims));
   const Value total = b.reduce(x, ir::Reduce::Add, dims);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
 #include "lowering/lowering.h"
@@ -58,6 +59,20 @@ Shape range(int64_t begin, int64_t end);
 // A single value n times, as in kernel_size=3.
 Shape expand_list(Shape values, size_t n);
 Shape inverse(const Shape& permutation);
+
+// A 1-D tensor of all elements.
+Value flatten(ir::Builder& b, Value x);
+// Elements of the 1-D x at int64 positions of any shape.
+Value take(ir::Builder& b, Value x, Value positions);
+// The 1-D x with `updates` written at their positions, combined by the binary
+// operation `how` ("" replaces). Positions out of range are dropped.
+Value put(ir::Builder& b,
+          Value x,
+          Value positions,
+          Value updates,
+          const std::string& how = "");
+// The inclusive sum of the 1-D int64 x, as the operator aten::cumsum.
+Value running_sum(ir::Builder& b, Value x);
 
 // Mean over dims.
 Value average(ir::Builder& b, Value x, Shape dims);

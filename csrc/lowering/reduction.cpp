@@ -142,28 +142,6 @@ Values vector_norm(Op& op) {
   return shaped(b.binary("power", total, fill_like(b, total, 1 / p)));
 }
 
-// Inclusive scan along one dimension by log-step doubling.
-Values cumulative(Op& op, Reduce kind) {
-  auto& b = op.b;
-  const DType dtype = opmath(op.result().dtype);
-  Value x = op.in(0, dtype);
-  if (b.rank(x) == 0) {
-    return {x};
-  }
-  const int64_t dim = wrap(op.integer(1), b.rank(x));
-  const int64_t n = b.shape(x)[dim];
-  const double identity = kind == Reduce::Add ? 0 : 1;
-  for (int64_t step = 1; step < n; step *= 2) {
-    Shape low(b.rank(x), 0), high(b.rank(x), 0), interior(b.rank(x), 0);
-    low[dim] = step;
-    high[dim] = -step;
-    const Value shifted =
-        b.pad(x, b.constant(dtype, identity), low, high, interior);
-    x = kind == Reduce::Add ? b.add(x, shifted) : b.mul(x, shifted);
-  }
-  return {x};
-}
-
 const bool registered = [] {
   lower("aten::sum", [](Op& op) { return summed(op, dims_of(op, -1)); });
   lower("aten::sum.dim_IntList",
@@ -214,8 +192,6 @@ const bool registered = [] {
             op.b.reshape(m.mean, op.result(1).shape)};
   });
   lower("aten::linalg_vector_norm", &vector_norm);
-  lower("aten::cumsum", [](Op& op) { return cumulative(op, Reduce::Add); });
-  lower("aten::cumprod", [](Op& op) { return cumulative(op, Reduce::Mul); });
   return true;
 }();
 

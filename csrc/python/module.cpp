@@ -209,6 +209,13 @@ void bind_observation(py::module_& m) {
       info->fallen_back.store(0);
     }
   });
+  m.def("functional_name", [](const std::string& name) {
+    const size_t dot = name.find('.');
+    const auto op = c10::Dispatcher::singleton().findSchema(
+        {name.substr(0, dot),
+         dot == std::string::npos ? "" : name.substr(dot + 1)});
+    return op ? neuronx::eager::op_info(*op).functional : std::string();
+  });
   m.def("metrics", &neuronx::metrics::snapshot);
   m.def("reset_metrics", &neuronx::metrics::reset);
   m.def("cache_stats", [] {

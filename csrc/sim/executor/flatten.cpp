@@ -54,6 +54,12 @@ class Flattener {
   }
 
  private:
+  // ATen's CPU kernel lacks a dtype that the operator has on the device.
+  bool cpu_lacks_dtype(const FlatOp& entry) const {
+    return entry.op->name == "aten.histc" &&
+           !is_floating_point(flat_.types[entry.operands[0]].dtype);
+  }
+
   // False if the operation has to be replaced by its body.
   bool resolve(FlatOp& entry) {
     const ir::Operation& op = *entry.op;
@@ -64,8 +70,8 @@ class Flattener {
     const bool has_body = !op.bodies.empty() && op.bodies[0];
     // The operand of as_strided is a dense value of its own here, not memory
     // that it shares with others as ATen assumes.
-    if (has_body &&
-        (interpreter_.decomposed() || op.name.starts_with("aten.as_strided")))
+    if (has_body && (interpreter_.decomposed() || cpu_lacks_dtype(entry) ||
+                     op.name.starts_with("aten.as_strided")))
       return false;
     if (is_planned(op.name))
       return true;

@@ -9,7 +9,7 @@ Native find_native(const ir::Operation& op) {
   if (attention_fits(op))
     return op.name.find("_backward") == std::string::npos ? attention
                                                           : attention_backward;
-  return nullptr;
+  return find_bounded(op.name);
 }
 
 }  // namespace neuronx::sim

@@ -2,6 +2,8 @@
 // Composites with an implementation of their own.
 #pragma once
 
+#include <string_view>
+
 #include "ir/program.h"
 #include "sim/executor/shell.h"
 
@@ -12,6 +14,8 @@ using Native = Tensors (*)(const ir::Operation& op, const Tensors& operands);
 // nullptr if there is none for this operation and its arguments.
 Native find_native(const ir::Operation& op);
 
+// For the composites of lowering/bounded.cpp, else nullptr.
+Native find_bounded(std::string_view name);
 Tensors philox(const ir::Operation& op, const Tensors& operands);
 Tensors attention(const ir::Operation& op, const Tensors& operands);
 Tensors attention_backward(const ir::Operation& op, const Tensors& operands);

@@ -424,7 +424,9 @@ class Planner {
       Location from = location(v);
       plan_.pointwise &= from.is_contiguous();
       // A view that these strides do not allow has those of a dense operand.
-      if (op.aten->view && !from.is_contiguous())
+      const bool dense =
+          op.aten->view || op.op->name.starts_with("aten.native_group_norm");
+      if (dense && !from.is_contiguous())
         from = emit_staged(from);
       step.operands.push_back(shell(from));
     }

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One sample of an operator on the CPU and on the device."""
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+import torch
+from torch.testing._internal.opinfo.core import OpInfo, SampleInput
+from torch.utils._pytree import tree_leaves, tree_map
+
+# Of each entry and dtype; 0 is all. The exhaustive run sets it to 0.
+SAMPLES = int(os.environ.get("TORCH_NEURONX_OPINFO_SAMPLES", "8"))
+
+# (relative, absolute): the CPU's own kernels run behind the simulator, but sums
+# may be split differently.
+TOLERANCES = {
+    torch.float32: (1e-4, 1e-4),
+    torch.bfloat16: (1.6e-2, 1e-2),
+    torch.float16: (4e-3, 2e-3),
+    torch.complex64: (1e-4, 1e-4),
+}
+
+
+@dataclass
+class Sample:
+    """Arguments of one call; ``tensors`` are those that require a gradient."""
+
+    input: Any
+    args: tuple
+    kwargs: dict[str, Any]
+
+    @property
+    def tensors(self) -> list[torch.Tensor]:
+        return [
+            x
+            for x in tree_leaves((self.input, self.args, self.kwargs))
+            if isinstance(x, torch.Tensor) and x.requires_grad
+        ]
+
+    def __str__(self) -> str:
+        return str(tree_map(_describe, (self.input, self.args, self.kwargs)))
+
+
+def _describe(x: Any) -> Any:
+    if not isinstance(x, torch.Tensor):
+        return x
+    return f"{str(x.dtype)[6:]}{list(x.shape)} strides {x.stride()}"
+
+
+def samples(
+    op: OpInfo, dtype: torch.dtype, requires_grad: bool = False
+) -> Iterator[SampleInput]:
+    """On the CPU. Evenly spread over the entry's samples, at most SAMPLES."""
+    found = list(op.sample_inputs("cpu", dtype, requires_grad=requires_grad))
+    step = max(1, len(found) // SAMPLES) if SAMPLES else 1
+    return islice(found[::step], SAMPLES or None)
+
+
+def on_cpu(sample: SampleInput) -> Sample:
+    return Sample(sample.input, sample.args, sample.kwargs)
+
+
+def to_device(x: torch.Tensor) -> torch.Tensor:
+    """A leaf with x's values, strides and offset in a storage like x's."""
+    plain = x.detach()
+    if x.layout != torch.strided or x.is_conj() or x.is_neg():
+        moved = plain.to("neuron")
+    else:
+        memory = torch.empty(0, dtype=x.dtype).set_(x.untyped_storage())
+        moved = memory.to("neuron").as_strided(
+            x.size(), x.stride(), x.storage_offset()
+        )
+    return moved.detach().requires_grad_(x.requires_grad)
+
+
+def on_device(sample: SampleInput | Sample) -> Sample:
+    def move(x: Any) -> Any:
+        if isinstance(x, torch.Tensor):
+            return to_device(x)
+        if isinstance(x, torch.device) or (isinstance(x, str) and x == "cpu"):
+            return torch.device("neuron")
+        return x
+
+    return Sample(
+        tree_map(move, sample.input),
+        tree_map(move, sample.args),
+        tree_map(move, sample.kwargs),
+    )
+
+
+def call(function: Any, sample: Sample) -> list[Any]:
+    """The leaves of the results."""
+    return tree_leaves(function(sample.input, *sample.args, **sample.kwargs))
+
+
+def layout(x: torch.Tensor) -> list[int]:
+    """The strides that matter."""
+    return [st for n, st in zip(x.shape, x.stride(), strict=True) if n > 1]
+
+
+def is_dense(x: torch.Tensor) -> bool:
+    """Not empty, and without gaps, for which CPU kernels have no rule."""
+    return x.numel() > 0 and torch.ops.aten.is_non_overlapping_and_dense(x)
+
+
+def assert_same(
+    actual: list[Any], expected: list[Any], values: bool = True, strides: bool = True
+) -> None:
+    """Equal numbers, and tensors equal in value, dtype, shape and strides."""
+    assert len(actual) == len(expected)
+    for a, e in zip(actual, expected, strict=True):
+        if not isinstance(e, torch.Tensor):
+            assert type(a) is type(e)
+            if values and not isinstance(e, torch.device):
+                assert a == e or (a != a and e != e)
+            continue
+        assert a.device.type == "neuron", a.device
+        assert a.dtype == e.dtype and a.shape == e.shape, (
+            f"{_describe(a)} instead of {_describe(e)}"
+        )
+        if strides and is_dense(e):
+            assert layout(a) == layout(e), f"strides {a.stride()}, not {e.stride()}"
+        if values:
+            rtol, atol = TOLERANCES.get(e.dtype, (None, None))
+            torch.testing.assert_close(
+                a.detach().cpu(), e.detach(), rtol=rtol, atol=atol, equal_nan=True
+            )

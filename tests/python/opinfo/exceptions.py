@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where the device may differ from PyTorch's CPU, and why: one row each.
+
+docs/operators.md is generated from this table (``python tests/python/opinfo/report.py``).
+A test that an exception covers must fail, so that no row outlives its reason; rows with
+``strict=False`` say why that cannot be asked.
+"""
+
+from dataclasses import dataclass
+
+import torch
+
+# What is tested of an entry.
+FORWARD, BACKWARD, DOUBLE_BACKWARD = "forward", "backward", "double backward"
+OUT, IN_PLACE, ERRORS, PROOF = "out=", "in-place", "errors", "hardware program"
+
+
+@dataclass(frozen=True)
+class Exception_:
+    """An entry of PyTorch's operator database that may differ."""
+
+    op: str  # OpInfo.full_name
+    reason: str
+    tests: tuple[str, ...] = ()  # all if empty
+    dtypes: tuple[torch.dtype, ...] = ()  # all if empty
+    strict: bool = True
+
+
+_SPARSE = "sparse layouts have no device representation"
+_UNINITIALISED = "the memory is uninitialised: only its metadata is compared"
+
+EXCEPTIONS: list[Exception_] = [
+    *(
+        Exception_(op, _SPARSE)
+        for op in ("sparse.sampled_addmm", "sparse.mm.reduce", "to_sparse")
+    ),
+]
+
+# Results that are random or uninitialised: shapes, dtypes and devices are compared
+# here, distributions in test_random.py.
+METADATA_ONLY: dict[str, str] = {
+    **dict.fromkeys(
+        (
+            "empty",
+            "empty_like",
+            "empty_permuted",
+            "empty_strided",
+            "new_empty",
+            "new_empty_strided",
+        ),
+        _UNINITIALISED,
+    ),
+    **dict.fromkeys(
+        (
+            "bernoulli",
+            "cauchy",
+            "exponential",
+            "geometric",
+            "log_normal",
+            "multinomial",
+            "normal",
+            "normal.in_place",
+            "normal.number_mean",
+            "uniform",
+            "rand_like",
+            "randint",
+            "randint_like",
+            "randn",
+            "randn_like",
+            "nn.functional.dropout",
+            "nn.functional.dropout2d",
+            "nn.functional.dropout3d",
+            "nn.functional.alpha_dropout",
+            "nn.functional.feature_alpha_dropout.with_train",
+            "nn.functional.fractional_max_pool2d",
+            "nn.functional.fractional_max_pool3d",
+            "nn.functional.rrelu",
+            "pca_lowrank",
+            "svd_lowrank",
+        ),
+        "the device draws other numbers than the CPU: its generator is Philox",
+    ),
+}
+
+
+def find(op: str, test: str, dtype: torch.dtype) -> Exception_ | None:
+    """The row that covers ``test`` of the entry ``op`` for ``dtype``."""
+    for row in EXCEPTIONS:
+        if (
+            row.op == op
+            and (not row.tests or test in row.tests)
+            and (not row.dtypes or dtype in row.dtypes)
+        ):
+            return row
+    return None

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every program that PyTorch's operator database reaches, forward and backward, is
+right on hardware's terms: its StableHLO, composites expanded, run by XLA.
+
+TORCH_NEURONX_PROOF_CALLS=0 proves every different call, not the first few of each
+operator.
+"""
+
+import os
+import sys
+
+import pytest
+import torch
+from torch.testing._internal.common_device_type import (
+    instantiate_device_type_tests,
+    ops,
+)
+from torch.testing._internal.common_methods_invocations import op_db
+from torch.testing._internal.common_utils import TestCase
+
+from opinfo import compare, proof
+from opinfo.exceptions import PROOF, find
+
+# Of each operator in one process.
+CALLS = int(os.environ.get("TORCH_NEURONX_PROOF_CALLS", "4")) or sys.maxsize
+
+recorder = proof.Recorder(CALLS)
+proven: dict[str, int] = {}
+
+
+def record(op, dtype) -> None:
+    """Runs the entry's samples, forward and backward, under the recorder."""
+    for sample in compare.samples(op, dtype, requires_grad=op.supports_autograd):
+        device = compare.on_device(sample)
+        try:
+            with recorder:
+                results = compare.call(op, device)
+                wanted = [
+                    x for x in results if isinstance(x, torch.Tensor) and x.requires_grad
+                ]
+                if wanted and device.tensors:
+                    seeds = [torch.ones_like(x) for x in wanted]
+                    torch.autograd.grad(
+                        wanted, device.tensors, seeds, allow_unused=True
+                    )
+        except Exception:
+            continue  # test_opinfo.py says whether that is right
+
+
+class TestProof(TestCase):
+    @ops(op_db, allowed_dtypes=(torch.float32, torch.int64))
+    def test_hardware_program(self, device, dtype, op):
+        if dtype == torch.int64 and torch.float32 in op.supported_dtypes("cpu"):
+            self.skipTest("proven in float32")
+        recorder.calls.clear()
+        record(op, dtype)
+        failures = []
+        for function, args, kwargs in recorder.calls:
+            name = function.name()
+            try:
+                if proof.prove(function, args, kwargs):
+                    proven[name] = proven.get(name, 0) + 1
+            except Exception as error:
+                if find(name, PROOF, dtype) is None:
+                    failures.append(f"{name}: {str(error).splitlines()[0]}")
+        if failures:
+            pytest.fail("\n".join(failures))
+
+
+instantiate_device_type_tests(TestProof, globals(), only_for="privateuse1")
