@@ -14,6 +14,9 @@ using ir::Builder;
 using ir::Compare;
 using ir::Reduce;
 
+constexpr char kForward[] =
+    "aten::_scaled_dot_product_fused_attention_overrideable";
+
 // Scores per block, but never fewer rows than the 128 partitions of SBUF and
 // the rows of the tensor engine.
 constexpr int64_t kBlockScores = int64_t{1} << 20;
@@ -26,11 +29,10 @@ constexpr size_t kPosition = 3;
 struct Attention {
   Shape rows;  // batch, key heads, query heads per key head, queries
   int64_t keys, width, value_width;
-  Shape bias;  // by rows and keys, 1 where broadcast; empty without one
+  // By rows and keys, 1 where broadcast; empty without one.
+  Shape bias = {};
   double scale, dropout;
   bool causal;
-
-  int64_t kept() const { return rows[0] * rows[1] * rows[2] * rows[3]; }
 };
 
 // A part of the rows: `start` int32[], and sizes. It is contiguous in
@@ -366,32 +368,23 @@ Values forward(Op& op) {
   return results;
 }
 
-// Dropout's form has a composite of its own: seed and offset are operands that
-// ATen's operator does not have.
-Values forward_with_dropout(Op& op) {
+// With dropout, the eager layer appends seed and offset. They are operands of
+// the same composite.
+Values forward_with_seed(Op& op) {
   Values inputs;
   std::vector<ir::Attribute> arguments;
-  ir::Builder body{"attention"};
-  Values parameters;
   for (int i = 0; i < op.argument_count(); ++i) {
     arguments.push_back(op.argument(i));
     if (std::holds_alternative<ir::Operand>(arguments.back())) {
       arguments.back() = ir::Operand{static_cast<int32_t>(inputs.size())};
       inputs.push_back(op.in(i));
-      parameters.push_back(body.parameter(op.b.type(inputs.back())));
     }
   }
   std::vector<TensorType> types;
   for (int k = 0; k < op.result_count(); ++k) {
     types.push_back(op.result(k));
   }
-  Op inner(body, op.name(), parameters, arguments, types);
-  Values results = forward(inner);
-  for (size_t k = 0; k < results.size(); ++k) {
-    results[k] = body.convert(results[k], types[k].dtype);
-  }
-  return op.b.composite(
-      "neuronx.attention", inputs, arguments, body.finish(results));
+  return *call(op.b, kForward, inputs, arguments, types);
 }
 
 Values backward(Op& op) {
@@ -489,10 +482,10 @@ Values backward(Op& op) {
 }
 
 const bool registered = [] {
-  lower("aten::_scaled_dot_product_fused_attention_overrideable", &forward);
+  lower(kForward, &forward);
   lower("aten::_scaled_dot_product_fused_attention_overrideable_backward",
         &backward);
-  lower("neuronx::attention", &forward_with_dropout);
+  lower("neuronx::attention", &forward_with_seed);
   return true;
 }();
 

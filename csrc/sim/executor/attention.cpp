@@ -22,8 +22,8 @@ constexpr char kForward[] =
     "aten._scaled_dot_product_fused_attention_overrideable";
 constexpr char kBackward[] =
     "aten._scaled_dot_product_fused_attention_overrideable_backward";
-// The forward's arguments, then seed and offset.
-constexpr char kDropout[] = "neuronx.attention";
+// Of the forward's arguments: with dropout there are two more than ATen has.
+constexpr size_t kDropout = 4, kSeed = 8;
 // Scores at a time: what a core's cache holds.
 constexpr int64_t kBlockScores = int64_t{1} << 18;
 constexpr int64_t kBlockRows = 64;
@@ -298,22 +298,20 @@ bool attention_fits(const ir::Operation& op) {
   std::string name = op.name;
   if (name.ends_with(".default"))
     name.resize(name.size() - 8);
-  if (name == kDropout)
+  if (name == kBackward)
     return true;
-  const bool backward = name == kBackward;
-  const size_t dropout = backward ? 12 : 4;
-  if (!backward && name != kForward)
+  if (name != kForward)
     return false;
-  if (backward || dropout >= op.arguments.size())
+  if (op.arguments.size() <= kDropout || op.arguments.size() > kSeed + 1)
     return true;
-  const auto* rate = std::get_if<double>(&op.arguments[dropout]);
-  const auto* whole = std::get_if<int64_t>(&op.arguments[dropout]);
+  const auto* rate = std::get_if<double>(&op.arguments[kDropout]);
+  const auto* whole = std::get_if<int64_t>(&op.arguments[kDropout]);
   return (rate && *rate == 0) || (whole && *whole == 0);
 }
 
 Tensors attention(const ir::Operation& op, const Tensors& operands) {
   const Call call{op, operands};
-  const Inputs in = read(call, 0, 3, 4, 8, 7);
+  const Inputs in = read(call, 0, 3, kDropout, kSeed, 7);
   at::Tensor output, log_sum;
   if (flash_fits(in)) {
     std::tie(output, log_sum) =
@@ -333,8 +331,8 @@ Tensors attention(const ir::Operation& op, const Tensors& operands) {
     output = output.squeeze(0);
   at::Tensor seed = at::zeros({}, at::kLong), offset = seed;
   if (in.dropout != 0) {
-    seed = call.tensor(8);
-    offset = call.tensor(9);
+    seed = call.tensor(kSeed);
+    offset = call.tensor(kSeed + 1);
   }
   return {output, log_sum.to(at::kFloat), {}, {}, seed, offset, {}};
 }
