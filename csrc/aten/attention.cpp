@@ -40,6 +40,9 @@ std::string misfit(const at::Tensor& query,
   if (query.scalar_type() == at::kDouble) {
     return "float64, which computes on the host";
   }
+  if (!at::isFloatingType(query.scalar_type())) {
+    return "integers";
+  }
   const int64_t rank = query.dim();
   if ((rank != 3 && rank != 4) || key.dim() != rank || value.dim() != rank) {
     return "operands that are not all 3-D or all 4-D";

@@ -9,7 +9,9 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
+#include <c10/core/InferenceMode.h>
 
+#include <algorithm>
 #include <cmath>
 #include <optional>
 
@@ -151,22 +153,29 @@ int64_t visible(const Inputs& in, const Block& at) {
   return in.causal ? std::min(in.keys(), at.end) : in.keys();
 }
 
-// Calls `f` for each block, with its key head's float32 key and value.
+// Calls `f` for each block, with its key head's float32 key and value. Key
+// heads run in parallel if `apart`: nothing but theirs is written.
 template <typename F>
-void for_blocks(const Inputs& in, const F& f) {
-  const int64_t length = in.query.size(2);
+void for_blocks(const Inputs& in, bool apart, const F& f) {
+  const int64_t length = in.query.size(2), heads = in.key.size(1);
   const int64_t count = std::clamp<int64_t>(
       std::max(kBlockScores / in.keys(), kBlockRows), 1, length);
-  for (int64_t b = 0; b < in.query.size(0); ++b)
-    for (int64_t k = 0; k < in.key.size(1); ++k) {
+  const auto run = [&](int64_t begin, int64_t end) {
+    c10::InferenceMode guard;
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t b = i / heads, k = i % heads;
       const at::Tensor key = wide(in.key.select(0, b).select(0, k));
       const at::Tensor value = wide(in.value.select(0, b).select(0, k));
-      for (int64_t g = 0; g < in.group(); ++g)
+      for (int64_t h = k * in.group(); h < (k + 1) * in.group(); ++h)
         for (int64_t r = 0; r < length; r += count)
-          f(Block{b, k * in.group() + g, r, std::min(r + count, length)},
-            key,
-            value);
+          f(Block{b, h, r, std::min(r + count, length)}, key, value);
     }
+  };
+  const int64_t all = in.query.size(0) * heads;
+  if (apart)
+    at::parallel_for(0, all, 1, run);
+  else
+    run(0, all);
 }
 
 // [rows, visible keys], scaled and masked.
@@ -240,7 +249,9 @@ Tensors blocks(const Inputs& in) {
       {q.size(0), q.size(1), q.size(2), in.value.size(3)}, q.options());
   at::Tensor log_sum = at::empty({q.size(0), q.size(1), q.size(2)}, at::kFloat);
   for_blocks(
-      in, [&](const Block& at, const at::Tensor& key, const at::Tensor& value) {
+      in,
+      true,
+      [&](const Block& at, const at::Tensor& key, const at::Tensor& value) {
         at::Tensor p = scores(in, at, wide(rows(q, at)), key);
         at::Tensor top = p.amax(-1, true);
         const at::Tensor dead = top.eq(-INFINITY);
@@ -265,8 +276,11 @@ Tensors blocks_backward(const Inputs& in,
   };
   at::Tensor grad_q = at::empty(in.query.sizes(), in.query.options());
   at::Tensor grad_k = wide_zeros(in.key), grad_v = wide_zeros(in.value);
+  // The mask's gradient may sum over heads.
   for_blocks(
-      in, [&](const Block& at, const at::Tensor& key, const at::Tensor& value) {
+      in,
+      !grad_mask.defined(),
+      [&](const Block& at, const at::Tensor& key, const at::Tensor& value) {
         const at::Tensor q = wide(rows(in.query, at)), g = wide(rows(grad, at));
         at::Tensor p = scores(in, at, q, key);
         p.sub_(rows(log_sum.unsqueeze(-1), at)).exp_();
