@@ -31,7 +31,6 @@ std::string misfit(const at::Tensor& query,
                    const at::Tensor& key,
                    const at::Tensor& value,
                    const std::optional<at::Tensor>& mask,
-                   double dropout,
                    bool is_causal,
                    bool enable_gqa) {
   if (query.is_nested() || key.is_nested() || value.is_nested()) {
@@ -62,9 +61,6 @@ std::string misfit(const at::Tensor& query,
       (!enable_gqa || query_heads % heads != 0)) {
     return "numbers of heads that do not match";
   }
-  if (!(dropout >= 0 && dropout <= 1)) {
-    return "a dropout that is no probability";
-  }
   if (!mask) {
     return "";
   }
@@ -94,12 +90,16 @@ int64_t fused_sdp_choice(const at::Tensor& query,
   const auto choice = [](at::SDPBackend backend) {
     return static_cast<int64_t>(backend);
   };
-  if (!fused && !math) {
-    return choice(at::SDPBackend::error);
-  }
+  TORCH_CHECK(fused || math,
+              "No viable backend for scaled_dot_product_attention was found. "
+              "This is likely due to turning off both the math kernel and the "
+              "fused kernels.");
   std::string reason = "it is disabled";
   if (fused) {
-    reason = misfit(query, key, value, mask, dropout, is_causal, enable_gqa);
+    TORCH_CHECK(dropout >= 0 && dropout <= 1,
+                "dropout probability has to be between 0 and 1, but got ",
+                dropout);
+    reason = misfit(query, key, value, mask, is_causal, enable_gqa);
     if (reason.empty()) {
       return choice(at::SDPBackend::overrideable);
     }
