@@ -1,41 +1,115 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which attention F.scaled_dot_product_attention takes: the fused program
-// where CPU would take its flash kernel, else the math composite.
+// wherever it fits, else the composite that CPU calls "math".
+#include <ATen/Context.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/native/transformers/attention.h>
 #include <ATen/native/transformers/sdp_utils_cpp.h>
-#include <ATen/ops/_fused_sdp_choice_ops.h>
+#include <c10/util/Exception.h>
 #include <torch/library.h>
+
+#include <string>
 
 namespace neuronx::aten {
 namespace {
 
+bool broadcasts(const at::Tensor& mask, const at::Tensor& query, int64_t keys) {
+  if (mask.dim() > query.dim()) {
+    return false;
+  }
+  for (int64_t d = 1; d <= mask.dim(); ++d) {
+    const int64_t full = d == 1 ? keys : query.size(-d);
+    if (mask.size(-d) != 1 && mask.size(-d) != full) {
+      return false;
+    }
+  }
+  return true;
+}
+
+// Empty where the fused program takes the arguments.
+std::string misfit(const at::Tensor& query,
+                   const at::Tensor& key,
+                   const at::Tensor& value,
+                   const std::optional<at::Tensor>& mask,
+                   bool is_causal,
+                   bool enable_gqa) {
+  if (query.is_nested() || key.is_nested() || value.is_nested()) {
+    return "nested tensors";
+  }
+  if (query.scalar_type() == at::kDouble) {
+    return "float64, which computes on the host";
+  }
+  if (!at::isFloatingType(query.scalar_type())) {
+    return "integers";
+  }
+  const int64_t rank = query.dim();
+  if ((rank != 3 && rank != 4) || key.dim() != rank || value.dim() != rank) {
+    return "operands that are not all 3-D or all 4-D";
+  }
+  // The head dimension of 3-D operands is their first.
+  const int64_t query_heads = query.size(-3), heads = key.size(-3);
+  if ((rank == 4 &&
+       (key.size(0) != query.size(0) || value.size(0) != query.size(0))) ||
+      value.size(-3) != heads || key.size(-2) != value.size(-2) ||
+      query.size(-1) != key.size(-1)) {
+    return "sizes of query, key and value that do not match";
+  }
+  if (query.numel() == 0 || key.numel() == 0 || value.numel() == 0) {
+    return "empty operands";
+  }
+  if (query_heads != heads && heads != 1 &&
+      (!enable_gqa || query_heads % heads != 0)) {
+    return "numbers of heads that do not match";
+  }
+  if (!mask) {
+    return "";
+  }
+  if (!broadcasts(*mask, query, key.size(-2))) {
+    return "a mask that does not broadcast";
+  }
+  // CPU's math, which alone differentiates masks there, refuses the two.
+  if (is_causal && mask->requires_grad()) {
+    return "a causal mask and one that needs a gradient";
+  }
+  return "";
+}
+
+// Of CPU's choices flash stands for the fused program, as does "overrideable".
 int64_t fused_sdp_choice(const at::Tensor& query,
                          const at::Tensor& key,
                          const at::Tensor& value,
                          const std::optional<at::Tensor>& mask,
                          double dropout,
                          bool is_causal,
-                         std::optional<double> scale,
+                         std::optional<double>,
                          bool enable_gqa) {
-  // CPU's rule reads metadata only.
-  const auto choice = at::_ops::_fused_sdp_choice::redispatch(
-      c10::DispatchKeySet(c10::DispatchKey::CPU),
-      query,
-      key,
-      value,
-      mask,
-      dropout,
-      is_causal,
-      scale,
-      enable_gqa);
-  if (choice != static_cast<int64_t>(at::SDPBackend::flash_attention)) {
-    return choice;
+  const auto& context = at::globalContext();
+  const bool fused =
+      context.userEnabledFlashSDP() || context.userEnabledOverrideableSDP();
+  const bool math = context.userEnabledMathSDP();
+  const auto choice = [](at::SDPBackend backend) {
+    return static_cast<int64_t>(backend);
+  };
+  TORCH_CHECK(fused || math,
+              "No viable backend for scaled_dot_product_attention was found. "
+              "This is likely due to turning off both the math kernel and the "
+              "fused kernels.");
+  std::string reason = "it is disabled";
+  if (fused) {
+    TORCH_CHECK(dropout >= 0 && dropout <= 1,
+                "dropout probability has to be between 0 and 1, but got ",
+                dropout);
+    reason = misfit(query, key, value, mask, is_causal, enable_gqa);
+    if (reason.empty()) {
+      return choice(at::SDPBackend::overrideable);
+    }
   }
-  const bool same_heads = query.size(1) == key.size(1);
-  const bool supported = query.scalar_type() != at::kDouble && same_heads;
-  return static_cast<int64_t>(supported ? at::SDPBackend::overrideable
-                                        : at::SDPBackend::math);
+  TORCH_CHECK(math,
+              "No available kernel. Aborting execution. The fused attention "
+              "does not take ",
+              reason,
+              ", and the math backend is disabled");
+  return choice(at::SDPBackend::math);
 }
 
 }  // namespace

@@ -42,6 +42,9 @@ bool is_registered(std::string_view name) {
       "aten::bincount",
       "aten::is_set_to",
       "aten::_fused_sdp_choice",
+      "aten::_native_multi_head_attention",
+      "aten::_transformer_encoder_layer_fwd",
+      "aten::_nested_tensor_from_mask_left_aligned",
       "aten::_has_compatible_shallow_copy_type",
   };
   return names->contains(name);

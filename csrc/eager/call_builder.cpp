@@ -289,7 +289,7 @@ class CallBuilder {
         types.push_back(result_type(output));
       }
     }
-    if (info_.draw != nullptr) {
+    if (draws()) {
       return lower_random(entry, types);
     }
     if (info_.functional.empty()) {
@@ -317,15 +317,57 @@ class CallBuilder {
     throw Refused(reason, !can_decompose());
   }
 
+  bool draws() const {
+    if (info_.draw == nullptr || info_.draw->rate < 0) {
+      return info_.draw != nullptr;
+    }
+    const auto& rate = arguments_.at(info_.draw->rate);
+    if (std::holds_alternative<ir::Operand>(rate)) {
+      throw lowering::NeedsConstant("whether it draws depends on its rate");
+    }
+    return std::get<double>(rate) != 0;
+  }
+
+  std::vector<Value> add_seed() {
+    std::vector<Value> seed;
+    for (int i = 0; i < 2; ++i) {
+      seed.push_back(builder_.parameter({DType::Int64, {}}));
+    }
+    seed_parameters_ = seed.size();
+    return seed;
+  }
+
+  // The seed behind the operands that the operator has.
+  std::vector<Value> lower_with_seed(Entry& entry,
+                                     const std::vector<TensorType>& types) {
+    const auto& draw = *info_.draw;
+    std::vector<TensorType> operand_types;
+    for (Value operand : operands_) {
+      operand_types.push_back(builder_.type(operand));
+    }
+    entry.random_blocks =
+        static_cast<uint64_t>((draw.count(operand_types) + 3) / 4);
+    auto operands = operands_;
+    auto arguments = arguments_;
+    for (Value value : add_seed()) {
+      arguments.push_back(ir::Operand{static_cast<int32_t>(operands.size())});
+      operands.push_back(value);
+    }
+    return *lowering::call(builder_, draw.lowering, operands, arguments, types);
+  }
+
   std::vector<Value> lower_random(Entry& entry,
                                   const std::vector<TensorType>& types) {
     const auto& draw = *info_.draw;
+    if (draw.count != nullptr) {
+      return lower_with_seed(entry, types);
+    }
     std::vector<Value> operands{operands_.empty() ? Value{} : operands_[0]};
     if (!operands[0]) {
       throw Refused("it has no operand");
     }
-    for (int i = 0; i < 2; ++i) {
-      operands.push_back(builder_.parameter({DType::Int64, {}}));
+    for (Value value : add_seed()) {
+      operands.push_back(value);
     }
     std::vector<Attribute> arguments{
         ir::Operand{0}, ir::Operand{1}, ir::Operand{2}};
@@ -433,8 +475,7 @@ class CallBuilder {
   void order_parameters(ir::Program& program) {
     std::vector<Value> tensors, scalars;
     const size_t first_scalar = read_inputs_;
-    const size_t scalar_count =
-        scalar_operands_.size() + (info_.draw != nullptr ? 2 : 0);
+    const size_t scalar_count = scalar_operands_.size() + seed_parameters_;
     for (size_t i = 0; i < program.parameters.size(); ++i) {
       const bool scalar = i >= first_scalar && i < first_scalar + scalar_count;
       (scalar ? scalars : tensors).push_back(program.parameters[i]);
@@ -465,6 +506,7 @@ class CallBuilder {
     size_t operand;
   };
   std::vector<ScalarOperand> scalar_operands_;
+  size_t seed_parameters_ = 0;
   size_t read_inputs_ = 0;  // tensor parameters before the scalars'
 };
 

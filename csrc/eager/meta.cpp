@@ -79,6 +79,21 @@ void flatten(const c10::IValue& value, std::vector<c10::IValue>& leaves) {
   }
 }
 
+// PyTorch's meta function describes the bias' gradient whether or not it is
+// asked for (grad_input_mask).
+void drop_unrequested(const OpInfo& info,
+                      const torch::jit::Stack& stack,
+                      Inference& inference) {
+  if (info.name !=
+      "aten::_scaled_dot_product_fused_attention_overrideable_backward") {
+    return;
+  }
+  const auto& mask = stack[stack.size() - info.arguments.size() + 5];
+  if (!mask.toBoolList().get(3)) {
+    inference.returns.at(3) = at::Tensor();
+  }
+}
+
 torch::jit::Stack convert_all(const OpInfo& info,
                               const torch::jit::Stack& stack,
                               c10::DeviceType device,
@@ -137,6 +152,7 @@ Inference infer_on(const OpInfo& info,
   for (const c10::IValue& result : arguments) {
     flatten(result, inference.returns);
   }
+  drop_unrequested(info, stack, inference);
   std::vector<c10::IValue> leaves;
   for (const c10::IValue& value : written) {
     flatten(value, leaves);

@@ -6,6 +6,12 @@
 namespace neuronx::eager {
 namespace {
 
+// One word per score: queries of all heads by keys.
+int64_t attention_words(const std::vector<ir::TensorType>& operands) {
+  const auto& query = operands.at(0).shape;
+  return operands[0].numel() / query.back() * operands.at(1).shape.end()[-2];
+}
+
 const std::vector<RandomOp>& table() {
   static const auto* ops = new std::vector<RandomOp>{
       {"aten::uniform_", "neuronx::uniform", {1, 2}},
@@ -21,6 +27,12 @@ const std::vector<RandomOp>& table() {
       {"aten::geometric_", "neuronx::geometric", {1}},
       {"aten::cauchy_", "neuronx::cauchy", {1, 2}},
       {"aten::native_dropout", "neuronx::native_dropout", {1, 2}},
+      {"aten::_scaled_dot_product_fused_attention_overrideable",
+       "neuronx::attention",
+       {},
+       1,
+       4,
+       &attention_words},
   };
   return *ops;
 }

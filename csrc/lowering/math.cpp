@@ -178,6 +178,13 @@ Value compare(ir::Builder& b, ir::Compare direction, Value x, double number) {
   return b.compare(direction, x, fill_like(b, x, number));
 }
 
+Value unit(ir::Builder& b, Value bits) {
+  const Value high = b.binary(
+      "shift_right_logical", bits, b.constant(DType::UInt32, 8, b.shape(bits)));
+  const Value x = b.convert(b.convert(high, DType::Int32), DType::Float32);
+  return b.mul(x, fill_like(b, x, 0x1p-24));
+}
+
 Value reduce_loss(ir::Builder& b, Value x, int64_t reduction) {
   const auto dims = range(0, b.rank(x));
   switch (reduction) {

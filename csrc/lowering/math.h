@@ -91,6 +91,9 @@ Value truncate(ir::Builder& b, Value x);
 // Elementwise comparison with a number.
 Value compare(ir::Builder& b, ir::Compare direction, Value x, double number);
 
+// uint32 random words as float32 in [0, 1): their high 24 bits, exact.
+Value unit(ir::Builder& b, Value bits);
+
 // A loss reduced as ATen's at::Reduction: 0 none, 1 mean, 2 sum.
 Value reduce_loss(ir::Builder& b, Value x, int64_t reduction);
 

@@ -17,14 +17,6 @@ Value words(Op& op, int64_t per_element) {
   return op.b.philox(op.in(1), op.in(2), n);
 }
 
-// [0, 1): the word's high 24 bits, exact in float32.
-Value unit(Builder& b, Value bits) {
-  const Value high = b.binary(
-      "shift_right_logical", bits, b.constant(DType::UInt32, 8, b.shape(bits)));
-  const Value x = b.convert(b.convert(high, DType::Int32), DType::Float32);
-  return b.mul(x, fill_like(b, x, 0x1p-24));
-}
-
 Value uniform01(Op& op) {
   return op.b.reshape(unit(op.b, words(op, 1)), op.b.shape(op.in(0)));
 }

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fused attention against the CPU's, forward and backward: time and peak memory.
+
+One process per figure, so that each peak is its own: resident memory at its highest
+less what the process held before, in MiB. Times are the best of several rounds after
+one that is not counted; "ratio" is the CPU's time divided by ours.
+"""
+
+import argparse
+import subprocess
+import sys
+import time
+
+import torch
+import torch.nn.functional as F
+from rich.console import Console
+from rich.table import Table
+
+import torch_neuronx  # noqa: F401
+
+HEADS, WIDTH = 2, 64
+ROUNDS = {1024: 15, 8192: 2, 32768: 1}
+
+
+def resident(field: str) -> int:
+    """Bytes of "VmRSS" (now) or "VmHWM" (highest since the last reset)."""
+    with open("/proc/self/status") as status:
+        for line in status:
+            if line.startswith(field):
+                return int(line.split()[1]) * 1024
+    raise RuntimeError(f"/proc/self/status has no {field}")
+
+
+def synchronize(device: str) -> None:
+    if device == "neuron":
+        torch.neuron.synchronize()
+
+
+def measure(device: str, length: int, causal: bool) -> tuple[float, float, int]:
+    """Seconds of forward and of backward, and the peak in bytes."""
+
+    def step(n: int) -> tuple[float, float]:
+        q, k, v, g = (torch.randn(1, HEADS, n, WIDTH, device=device) for _ in range(4))
+        for x in (q, k, v):
+            x.requires_grad_()
+        synchronize(device)
+        start = time.perf_counter()
+        out = F.scaled_dot_product_attention(q, k, v, is_causal=causal)
+        synchronize(device)
+        middle = time.perf_counter()
+        out.backward(g)
+        synchronize(device)
+        return middle - start, time.perf_counter() - middle
+
+    step(64)
+    with open("/proc/self/clear_refs", "w") as references:
+        references.write("5")
+    before = resident("VmRSS")
+    rounds = [step(length) for _ in range(ROUNDS[length] + (length < 32768))]
+    rounds = rounds[1:] or rounds
+    peak = max(resident("VmHWM") - before, 0)
+    return min(r[0] for r in rounds), min(r[1] for r in rounds), peak
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--lengths", type=int, nargs="*", default=list(ROUNDS))
+    parser.add_argument("--causal", action="store_true")
+    parser.add_argument("--one", nargs=2, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.one:
+        device, length = arguments.one
+        print(*measure(device, int(length), arguments.causal))
+        return
+    table = Table(title=f"attention, {HEADS} heads of {WIDTH}, float32")
+    for column in (
+        *("tokens", "forward ms", "CPU", "ratio", "backward ms", "CPU", "ratio"),
+        *("peak MiB", "CPU", "scores MiB"),
+    ):
+        table.add_column(column, justify="right")
+    for length in arguments.lengths:
+        figures = {}
+        for device in ("neuron", "cpu"):
+            command = [sys.executable, __file__, "--one", device, str(length)]
+            command += ["--causal"] * arguments.causal
+            text = subprocess.run(
+                command, check=True, capture_output=True, text=True, timeout=3600
+            ).stdout
+            figures[device] = [float(x) for x in text.split()]
+        ours, cpu = figures["neuron"], figures["cpu"]
+        row = [f"{length:,}"]
+        for i in range(2):
+            row += [f"{ours[i] * 1e3:.1f}", f"{cpu[i] * 1e3:.1f}"]
+            row.append(f"{cpu[i] / ours[i]:.2f}")
+        row += [f"{ours[2] / 2**20:.0f}", f"{cpu[2] / 2**20:.0f}"]
+        row.append(f"{HEADS * length**2 * 4 / 2**20:,.0f}")
+        table.add_row(*row)
+    Console().print(table)
+
+
+if __name__ == "__main__":
+    main()
