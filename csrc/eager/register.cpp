@@ -70,11 +70,21 @@ const std::set<std::string>& lowered_bases() {
   return *bases;
 }
 
+// Its derivative is that of the operators it is composed of: a kernel of ours
+// would hide them from autograd.
+bool differentiates_by_parts(const c10::OperatorHandle& op) {
+  using c10::DispatchKey;
+  return op.hasKernelForDispatchKey(DispatchKey::CompositeImplicitAutograd) &&
+         !op.hasKernelForDispatchKey(DispatchKey::Autograd) &&
+         !op.hasKernelForDispatchKey(DispatchKey::AutogradPrivateUse1);
+}
+
 // Needs a kernel of ours: it has a CPU kernel (every backend brings its own),
 // or the table has a better one than core's composite.
 bool wanted(const c10::OperatorHandle& op) {
   const auto& schema = op.schema();
   if (is_view(schema) || changes_view(op) || !takes_tensors(schema) ||
+      differentiates_by_parts(op) ||
       aten::is_registered(full_name(op.operator_name()))) {
     return false;
   }

@@ -364,14 +364,28 @@ class Planner {
   }
 
   // The call form that writes correctly to `to`.
+  // ATen 2.13's out forms of these leave a strided result as it was.
+  static bool writes_strided(const FlatOp& op) {
+    return !op.op->name.starts_with("aten.gelu") &&
+           !op.op->name.starts_with("aten.sort") &&
+           !op.op->name.starts_with("aten.avg_pool3d");
+  }
+
+  static bool all_contiguous(const std::vector<Location>& places) {
+    return std::all_of(places.begin(), places.end(), [](const Location& place) {
+      return place.is_contiguous();
+    });
+  }
+
   Form form(const FlatOp& op, const std::vector<Location>& to) {
     // An undefined result has no elements and an arbitrary dtype.
     for (const Location& destination : to)
       if (destination.numel() == 0)
         return Form::Functional;
     const Clash c = clash(op, to);
-    const bool out =
-        op.aten->out && op.results.size() == op.aten->tensor_returns.size();
+    const bool out = op.aten->out &&
+                     op.results.size() == op.aten->tensor_returns.size() &&
+                     (writes_strided(op) || all_contiguous(to));
     if (!c.any)
       return out ? Form::Out : Form::Functional;
     if (!c.exact)

@@ -66,6 +66,8 @@ def on_cpu(sample: SampleInput) -> Sample:
 def to_device(x: torch.Tensor) -> torch.Tensor:
     """A leaf with x's values, strides and offset in a storage like x's."""
     plain = x.detach()
+    if not x.is_cpu:
+        return x
     if x.layout != torch.strided or x.is_conj() or x.is_neg():
         moved = plain.to("neuron")
     else:
