@@ -19,6 +19,7 @@ ir::Region combine(const std::string& op) {
 // Rows of x along dim 0 by index of any shape.
 Value take_rows(Builder& b, Value x, Value index) {
   const Shape shape = b.shape(x);
+  index = b.check_index(index, 0, shape[0]);
   const int64_t index_rank = b.rank(index);
   ir::GatherDimensions dims;
   dims.collapsed = {0};
@@ -40,6 +41,7 @@ Value index_select(Builder& b, Value x, int64_t dim, Value index) {
     index = b.reshape(index, {1});
   }
   const int64_t rank = b.rank(x);
+  index = b.check_index(index, 0, b.shape(x)[dim]);
   ir::GatherDimensions dims;
   dims.collapsed = {dim};
   dims.start_index_map = {dim};
@@ -54,9 +56,11 @@ Value index_select(Builder& b, Value x, int64_t dim, Value index) {
   return b.gather(x, index, dims);
 }
 
-// Full coordinates [index shape..., rank] for gather and scatter along dim.
-Value coordinates(Builder& b, Value index, int64_t dim) {
+// Full coordinates [index shape..., rank] for gather and scatter along dim,
+// which has `size` elements.
+Value coordinates(Builder& b, Value index, int64_t dim, int64_t size) {
   const Shape shape = b.shape(index);
+  index = b.check_index(index, 0, size);
   Shape one = shape;
   one.push_back(1);
   Values parts;
@@ -87,7 +91,9 @@ Values gather(Op& op) {
   }
   dims.index_vector = rank;
   dims.slice_sizes = Shape(rank, 1);
-  return {b.gather(x, coordinates(b, index, wrap(op.integer(1), rank)), dims)};
+  const int64_t dim = wrap(op.integer(1), rank);
+  return {
+      b.gather(x, coordinates(b, index, dim, b.shape(x)[dim]), dims)};
 }
 
 // x with updates combined in along dim at index.
@@ -119,7 +125,11 @@ Value scatter(Builder& b,
   }
   dims.index_vector = rank;
   return b.reshape(
-      b.scatter(x, coordinates(b, index, dim), updates, dims, combine(op)),
+      b.scatter(x,
+                coordinates(b, index, dim, b.shape(x)[dim]),
+                updates,
+                dims,
+                combine(op)),
       shape);
 }
 
@@ -162,7 +172,8 @@ Indexed analyse(Op& op, const Values& indices, Shape shape) {
   one.push_back(1);
   Values parts;
   for (int64_t d : result.indexed) {
-    Value index = b.convert(indices[d], DType::Int64);
+    Value index = b.check_index(
+        b.convert(indices[d], DType::Int64), -shape[d], shape[d]);
     const Value size = fill_like(b, index, static_cast<double>(shape[d]));
     index = b.select(b.compare(Compare::LT, index, fill_like(b, index, 0)),
                      b.add(index, size),
@@ -285,6 +296,7 @@ Values index_update(Op& op, const std::string& how) {
   if (b.rank(source) == 0) {
     source = b.reshape(source, {1});
   }
+  index = b.check_index(index, 0, b.shape(x)[dim]);
   if (op.name().starts_with("aten::index_add") && op.has(4) &&
       op.number(4) != 1) {
     source =

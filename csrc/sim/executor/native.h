@@ -13,6 +13,8 @@ using Native = Tensors (*)(const ir::Operation& op, const Tensors& operands);
 Native find_native(const ir::Operation& op);
 
 Tensors philox(const ir::Operation& op, const Tensors& operands);
+// Throws std::out_of_range, see ir::Builder::check_index.
+Tensors check_index(const ir::Operation& op, const Tensors& operands);
 Tensors attention(const ir::Operation& op, const Tensors& operands);
 Tensors attention_backward(const ir::Operation& op, const Tensors& operands);
 // Whether the arguments allow it.
