@@ -142,6 +142,14 @@ struct Indexed {
   bool adjacent = true;
 };
 
+// Counts negative indices from the end.
+Value wrap_index(Builder& b, Value index, int64_t size) {
+  index = b.check_index(index, -size, size);
+  return b.select(b.compare(Compare::LT, index, fill_like(b, index, 0)),
+                  b.add(index, b.constant(DType::Int64, size, b.shape(index))),
+                  index);
+}
+
 Indexed analyse(Op& op, const Values& indices, Shape shape) {
   auto& b = op.b;
   Indexed result;
@@ -172,12 +180,8 @@ Indexed analyse(Op& op, const Values& indices, Shape shape) {
   one.push_back(1);
   Values parts;
   for (int64_t d : result.indexed) {
-    Value index = b.check_index(
-        b.convert(indices[d], DType::Int64), -shape[d], shape[d]);
-    const Value size = fill_like(b, index, static_cast<double>(shape[d]));
-    index = b.select(b.compare(Compare::LT, index, fill_like(b, index, 0)),
-                     b.add(index, size),
-                     index);
+    const Value index =
+        wrap_index(b, b.convert(indices[d], DType::Int64), shape[d]);
     parts.push_back(b.reshape(b.broadcast(index, result.broadcast), one));
   }
   result.positions =
@@ -277,7 +281,26 @@ Values index_put(Op& op) {
   return {b.transpose(written, inverse(indexed.order))};
 }
 
-// self, dim, index, source: slices of source at index along dim.
+// Slices of source combined in at index along dim.
+Value update_along(Builder& b,
+                   Value x,
+                   int64_t dim,
+                   Value index,
+                   Value source,
+                   const std::string& how) {
+  ir::ScatterDimensions dims;
+  dims.index_vector = 1;
+  dims.inserted_window = {dim};
+  dims.scatter_to_operand = {dim};
+  for (int64_t d = 0; d < b.rank(x); ++d) {
+    if (d != dim) {
+      dims.update_window.push_back(d);
+    }
+  }
+  return b.scatter(x, index, source, dims, combine(how));
+}
+
+// self, dim, index, source
 Values index_update(Op& op, const std::string& how) {
   auto& b = op.b;
   Value x = op.in(0);
@@ -291,8 +314,7 @@ Values index_update(Op& op, const std::string& how) {
     x = b.reshape(x, {1});
     source = b.reshape(source, {1});
   }
-  const int64_t rank = b.rank(x);
-  const int64_t dim = wrap(op.integer(1), rank);
+  const int64_t dim = wrap(op.integer(1), b.rank(x));
   if (b.rank(source) == 0) {
     source = b.reshape(source, {1});
   }
@@ -302,16 +324,25 @@ Values index_update(Op& op, const std::string& how) {
     source =
         b.mul(source, b.broadcast(op.scalar(4, b.dtype(x)), b.shape(source)));
   }
-  ir::ScatterDimensions dims;
-  dims.index_vector = 1;
-  dims.inserted_window = {dim};
-  dims.scatter_to_operand = {dim};
-  for (int64_t d = 0; d < rank; ++d) {
-    if (d != dim) {
-      dims.update_window.push_back(d);
-    }
+  return {b.reshape(update_along(b, x, dim, index, source, how), shape)};
+}
+
+// self, dim, index, value: indices count from the end if negative.
+Values index_fill(Op& op) {
+  auto& b = op.b;
+  Value x = op.in(0);
+  const Shape shape = b.shape(x);
+  const Value value = op.scalar(3, b.dtype(x));
+  if (shape.empty()) {
+    x = b.reshape(x, {1});
   }
-  return {b.reshape(b.scatter(x, index, source, dims, combine(how)), shape)};
+  Shape filled = b.shape(x);
+  const int64_t dim = wrap(op.integer(1), b.rank(x));
+  Value index = b.convert(op.in(2), DType::Int64);
+  index = wrap_index(b, b.reshape(index, {b.type(index).numel()}), filled[dim]);
+  filled[dim] = b.shape(index)[0];
+  const Value source = b.broadcast(b.reshape(value, {}), filled);
+  return {b.reshape(update_along(b, x, dim, index, source, ""), shape)};
 }
 
 Values embedding_backward(Op& op) {
@@ -413,6 +444,8 @@ const bool registered = [] {
   lower("aten::_index_put_impl", &index_put);
   lower("aten::index_add", [](Op& op) { return index_update(op, "add"); });
   lower("aten::index_copy", [](Op& op) { return index_update(op, ""); });
+  lower("aten::index_fill.int_Scalar", &index_fill);
+  lower("aten::index_fill.int_Tensor", &index_fill);
   lower("aten::isin.Tensor_Tensor", &is_in);
   return true;
 }();
