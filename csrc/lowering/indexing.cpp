@@ -92,8 +92,7 @@ Values gather(Op& op) {
   dims.index_vector = rank;
   dims.slice_sizes = Shape(rank, 1);
   const int64_t dim = wrap(op.integer(1), rank);
-  return {
-      b.gather(x, coordinates(b, index, dim, b.shape(x)[dim]), dims)};
+  return {b.gather(x, coordinates(b, index, dim, b.shape(x)[dim]), dims)};
 }
 
 // x with updates combined in along dim at index.
@@ -124,13 +123,12 @@ Value scatter(Builder& b,
     dims.scatter_to_operand.push_back(d);
   }
   dims.index_vector = rank;
-  return b.reshape(
-      b.scatter(x,
-                coordinates(b, index, dim, b.shape(x)[dim]),
-                updates,
-                dims,
-                combine(op)),
-      shape);
+  return b.reshape(b.scatter(x,
+                             coordinates(b, index, dim, b.shape(x)[dim]),
+                             updates,
+                             dims,
+                             combine(op)),
+                   shape);
 }
 
 // index_put and friends: rows of x (leading dims indexed) updated.

@@ -194,7 +194,16 @@ def test_blocking_launches_raise_at_the_call():
 def test_decompositions_report_the_same():
     """What hardware gets: the whole file again."""
     result = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", __file__],
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-q",
+            "-x",
+            "-p",
+            "no:cacheprovider",
+            __file__,
+        ],
         capture_output=True,
         text=True,
         timeout=250,

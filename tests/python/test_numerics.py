@@ -1,11 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Numbers at the edges: NaN, infinity, signed zero, overflow, rounding, nothing and
-too much. Every row is compared with the CPU; the table runs again on the
-decompositions, which are what hardware gets."""
+too much. Every row is compared with the CPU."""
 
 import os
-import subprocess
-import sys
 
 import pytest
 import torch
@@ -246,15 +243,3 @@ def test_large_reductions_are_close_to_float64():
     torch.testing.assert_close(y.var().cpu().double(), exact.var(), rtol=1e-4, atol=0)
     assert y.amax().item() == x.amax().item()
     assert y.argmax().item() == x.argmax().item()
-
-
-@pytest.mark.skipif(DECOMPOSED, reason="this is the run in that mode")
-def test_decompositions_give_the_same():
-    result = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", __file__],
-        capture_output=True,
-        text=True,
-        timeout=280,
-        env={**os.environ, "TORCH_NEURONX_SIM_NUMERICS": "decomposed"},
-    )
-    assert result.returncode == 0, result.stdout[-6000:]
