@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random chains of views, step by step as on the CPU: values, shape, strides, storage offset, dtype, and the type of errors.
+"""Random chains of views, step by step as on the CPU: values, shape, strides, storage
+offset, dtype, and the type of errors.
 
     TORCH_NEURONX_PROPERTY_EXAMPLES=100000 pytest tests/python/test_property.py
 
