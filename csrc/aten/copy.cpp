@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copies in every direction, and reading one number.
+#include <ATen/MemoryOverlap.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/native/Resize.h>
 #include <ATen/ops/_local_scalar_dense.h>
@@ -213,6 +214,10 @@ at::Tensor copy_from(const at::Tensor& self,
     return dst;
   }
   const auto src = self.expand(dst.sizes());
+  at::assert_no_internal_overlap(dst);
+  if (self.device() == dst.device()) {
+    at::assert_no_partial_overlap(dst, src);
+  }
   if (self.device().type() == kNeuron && dst.device().type() == kNeuron) {
     device_to_device(src, dst);
   } else if (dst.device().type() == kNeuron) {

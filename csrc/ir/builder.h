@@ -190,6 +190,9 @@ class Builder {
                            int64_t offset);
   // `value` laid out in memory with `stride`, a dense permutation: 1-D.
   Value to_strided(Value value, const Shape& stride);
+  // `index`, whose elements must lie in low..high-1: the simulator reports
+  // others as hardware does for the gather or scatter that uses them.
+  Value check_index(Value index, int64_t low, int64_t high);
   // uint32[n] of Philox 4x32-10 words 0..n-1: word i is component i % 4 of
   // the block whose counter is offset + i / 4 (64 bits, low words first;
   // subsequence words 0) and whose key is seed. seed and offset: int64[].

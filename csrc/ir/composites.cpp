@@ -266,4 +266,15 @@ Value Builder::to_strided(Value value, const Shape& stride) {
                  .bodies = {body(lay_out, {from}, "to_strided")}})[0];
 }
 
+Value Builder::check_index(Value index, int64_t low, int64_t high) {
+  const TensorType of = type(index);
+  const Region same = [](Builder&, const Values& v) -> Values {
+    return {v[0]};
+  };
+  return append({.name = "neuronx.check_index",
+                 .operands = {index},
+                 .attributes = {{"low", low}, {"high", high}},
+                 .bodies = {body(same, {of}, "check_index")}})[0];
+}
+
 }  // namespace neuronx::ir

@@ -47,6 +47,18 @@ Types to_strided(const Call& c) {
   return expect_result(c, {c.in(0).dtype, {c.in(0).numel()}});
 }
 
+Types check_index(const Call& c) {
+  c.expect_operands(1);
+  if (c.in(0).dtype != DType::Int32 && c.in(0).dtype != DType::Int64)
+    c.fail(fmt::format("expected indices of int32 or int64, got {}",
+                       to_string(c.in(0))));
+  if (c.integer("low") > c.integer("high"))
+    c.fail(fmt::format("expected low <= high, got {} and {}",
+                       c.integer("low"),
+                       c.integer("high")));
+  return expect_result(c, c.in(0));
+}
+
 Types philox(const Call& c) {
   c.expect_operands(2);
   const TensorType scalar{DType::Int64, {}};
@@ -65,6 +77,7 @@ constexpr Rule kRules[] = {
     {"neuronx.as_strided", as_strided, true},
     {"neuronx.as_strided_scatter", as_strided_scatter, true},
     {"neuronx.to_strided", to_strided, true},
+    {"neuronx.check_index", check_index, true},
     {"neuronx.philox", philox, true},
 };
 

@@ -20,8 +20,9 @@ Value ignoring_nan(Builder& b, Value a, Value c, const char* hlo) {
 }
 
 Value heaviside(Builder& b, Value x, Value at_zero) {
+  // 0 for NaN, as ATen's CPU kernel has it.
   const Value step = b.select(
-      compare(b, Compare::LT, x, 0), fill_like(b, x, 0), fill_like(b, x, 1));
+      compare(b, Compare::GT, x, 0), fill_like(b, x, 1), fill_like(b, x, 0));
   return b.select(compare(b, Compare::EQ, x, 0), at_zero, step);
 }
 

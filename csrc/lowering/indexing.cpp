@@ -19,6 +19,7 @@ ir::Region combine(const std::string& op) {
 // Rows of x along dim 0 by index of any shape.
 Value take_rows(Builder& b, Value x, Value index) {
   const Shape shape = b.shape(x);
+  index = b.check_index(index, 0, shape[0]);
   const int64_t index_rank = b.rank(index);
   ir::GatherDimensions dims;
   dims.collapsed = {0};
@@ -40,6 +41,7 @@ Value index_select(Builder& b, Value x, int64_t dim, Value index) {
     index = b.reshape(index, {1});
   }
   const int64_t rank = b.rank(x);
+  index = b.check_index(index, 0, b.shape(x)[dim]);
   ir::GatherDimensions dims;
   dims.collapsed = {dim};
   dims.start_index_map = {dim};
@@ -54,9 +56,11 @@ Value index_select(Builder& b, Value x, int64_t dim, Value index) {
   return b.gather(x, index, dims);
 }
 
-// Full coordinates [index shape..., rank] for gather and scatter along dim.
-Value coordinates(Builder& b, Value index, int64_t dim) {
+// Full coordinates [index shape..., rank] for gather and scatter along dim,
+// which has `size` elements.
+Value coordinates(Builder& b, Value index, int64_t dim, int64_t size) {
   const Shape shape = b.shape(index);
+  index = b.check_index(index, 0, size);
   Shape one = shape;
   one.push_back(1);
   Values parts;
@@ -87,7 +91,8 @@ Values gather(Op& op) {
   }
   dims.index_vector = rank;
   dims.slice_sizes = Shape(rank, 1);
-  return {b.gather(x, coordinates(b, index, wrap(op.integer(1), rank)), dims)};
+  const int64_t dim = wrap(op.integer(1), rank);
+  return {b.gather(x, coordinates(b, index, dim, b.shape(x)[dim]), dims)};
 }
 
 // x with updates combined in along dim at index.
@@ -118,9 +123,12 @@ Value scatter(Builder& b,
     dims.scatter_to_operand.push_back(d);
   }
   dims.index_vector = rank;
-  return b.reshape(
-      b.scatter(x, coordinates(b, index, dim), updates, dims, combine(op)),
-      shape);
+  return b.reshape(b.scatter(x,
+                             coordinates(b, index, dim, b.shape(x)[dim]),
+                             updates,
+                             dims,
+                             combine(op)),
+                   shape);
 }
 
 // index_put and friends: rows of x (leading dims indexed) updated.
@@ -131,6 +139,14 @@ struct Indexed {
   Shape broadcast;
   bool adjacent = true;
 };
+
+// Counts negative indices from the end.
+Value wrap_index(Builder& b, Value index, int64_t size) {
+  index = b.check_index(index, -size, size);
+  return b.select(b.compare(Compare::LT, index, fill_like(b, index, 0)),
+                  b.add(index, b.constant(DType::Int64, size, b.shape(index))),
+                  index);
+}
 
 Indexed analyse(Op& op, const Values& indices, Shape shape) {
   auto& b = op.b;
@@ -162,11 +178,8 @@ Indexed analyse(Op& op, const Values& indices, Shape shape) {
   one.push_back(1);
   Values parts;
   for (int64_t d : result.indexed) {
-    Value index = b.convert(indices[d], DType::Int64);
-    const Value size = fill_like(b, index, static_cast<double>(shape[d]));
-    index = b.select(b.compare(Compare::LT, index, fill_like(b, index, 0)),
-                     b.add(index, size),
-                     index);
+    const Value index =
+        wrap_index(b, b.convert(indices[d], DType::Int64), shape[d]);
     parts.push_back(b.reshape(b.broadcast(index, result.broadcast), one));
   }
   result.positions =
@@ -266,7 +279,26 @@ Values index_put(Op& op) {
   return {b.transpose(written, inverse(indexed.order))};
 }
 
-// self, dim, index, source: slices of source at index along dim.
+// Slices of source combined in at index along dim.
+Value update_along(Builder& b,
+                   Value x,
+                   int64_t dim,
+                   Value index,
+                   Value source,
+                   const std::string& how) {
+  ir::ScatterDimensions dims;
+  dims.index_vector = 1;
+  dims.inserted_window = {dim};
+  dims.scatter_to_operand = {dim};
+  for (int64_t d = 0; d < b.rank(x); ++d) {
+    if (d != dim) {
+      dims.update_window.push_back(d);
+    }
+  }
+  return b.scatter(x, index, source, dims, combine(how));
+}
+
+// self, dim, index, source
 Values index_update(Op& op, const std::string& how) {
   auto& b = op.b;
   Value x = op.in(0);
@@ -280,26 +312,35 @@ Values index_update(Op& op, const std::string& how) {
     x = b.reshape(x, {1});
     source = b.reshape(source, {1});
   }
-  const int64_t rank = b.rank(x);
-  const int64_t dim = wrap(op.integer(1), rank);
+  const int64_t dim = wrap(op.integer(1), b.rank(x));
   if (b.rank(source) == 0) {
     source = b.reshape(source, {1});
   }
+  index = b.check_index(index, 0, b.shape(x)[dim]);
   if (op.name().starts_with("aten::index_add") && op.has(4) &&
       op.number(4) != 1) {
     source =
         b.mul(source, b.broadcast(op.scalar(4, b.dtype(x)), b.shape(source)));
   }
-  ir::ScatterDimensions dims;
-  dims.index_vector = 1;
-  dims.inserted_window = {dim};
-  dims.scatter_to_operand = {dim};
-  for (int64_t d = 0; d < rank; ++d) {
-    if (d != dim) {
-      dims.update_window.push_back(d);
-    }
+  return {b.reshape(update_along(b, x, dim, index, source, how), shape)};
+}
+
+// self, dim, index, value: indices count from the end if negative.
+Values index_fill(Op& op) {
+  auto& b = op.b;
+  Value x = op.in(0);
+  const Shape shape = b.shape(x);
+  const Value value = op.scalar(3, b.dtype(x));
+  if (shape.empty()) {
+    x = b.reshape(x, {1});
   }
-  return {b.reshape(b.scatter(x, index, source, dims, combine(how)), shape)};
+  Shape filled = b.shape(x);
+  const int64_t dim = wrap(op.integer(1), b.rank(x));
+  Value index = b.convert(op.in(2), DType::Int64);
+  index = wrap_index(b, b.reshape(index, {b.type(index).numel()}), filled[dim]);
+  filled[dim] = b.shape(index)[0];
+  const Value source = b.broadcast(b.reshape(value, {}), filled);
+  return {b.reshape(update_along(b, x, dim, index, source, ""), shape)};
 }
 
 Values embedding_backward(Op& op) {
@@ -401,6 +442,8 @@ const bool registered = [] {
   lower("aten::_index_put_impl", &index_put);
   lower("aten::index_add", [](Op& op) { return index_update(op, "add"); });
   lower("aten::index_copy", [](Op& op) { return index_update(op, ""); });
+  lower("aten::index_fill.int_Scalar", &index_fill);
+  lower("aten::index_fill.int_Tensor", &index_fill);
   lower("aten::isin.Tensor_Tensor", &is_in);
   return true;
 }();

@@ -28,13 +28,15 @@ Target target(Op& op,
               int64_t classes,
               DType dtype) {
   auto& b = op.b;
-  const Value index = b.reshape(b.convert(op.in(position), DType::Int64), {n});
+  Value index = b.reshape(b.convert(op.in(position), DType::Int64), {n});
+  const Value valid =
+      b.compare(Compare::NE, index, b.constant(DType::Int64, ignore, {n}));
+  const Value used = b.select(valid, index, fill_like(b, index, 0));
+  index = b.select(valid, b.check_index(used, 0, classes), index);
   const Shape shape{n, classes};
   const Value one_hot = b.compare(Compare::EQ,
                                   b.broadcast_in_dim(index, shape, {0}),
                                   b.iota({DType::Int64, shape}, 1));
-  const Value valid =
-      b.compare(Compare::NE, index, b.constant(DType::Int64, ignore, {n}));
   Value w = b.convert(valid, dtype);
   if (op.has(weight)) {
     const Value each =

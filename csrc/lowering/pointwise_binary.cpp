@@ -106,8 +106,11 @@ Value floor_divide_floats(Builder& b, Value a, Value c) {
   const Value up = compare(b, Compare::GT, b.sub(div, low), 0.5);
   const Value rounded = b.select(up, b.add(low, one), low);
   const Value quotient = b.div(a, c);
+  // copysign(0, quotient): the product with 0 is NaN where that overflowed.
+  const Value signed_zero =
+      b.select(compare(b, Compare::LT, quotient, 0), b.neg(zero), zero);
   const Value nonzero =
-      b.select(compare(b, Compare::NE, div, 0), rounded, b.mul(quotient, zero));
+      b.select(compare(b, Compare::NE, div, 0), rounded, signed_zero);
   return b.select(compare(b, Compare::EQ, c, 0), quotient, nonzero);
 }
 

@@ -3,6 +3,7 @@
 #include <pybind11/functional.h>
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
+#include <torch/csrc/Exceptions.h>
 #include <torch/csrc/Generator.h>
 #include <torch/csrc/utils/pybind.h>
 
@@ -248,6 +249,14 @@ void bind_observation(py::module_& m) {
 }  // namespace
 
 PYBIND11_MODULE(_C, m) {
+  // Errors become the Python types that PyTorch's own functions raise.
+  py::register_local_exception_translator([](std::exception_ptr error) {
+    try {
+      std::rethrow_exception(error);
+    } catch (const c10::Error&) {
+      torch::translate_exception_to_python(error);
+    }
+  });
   bind_devices(m);
   bind_streams(m);
   bind_memory(m);

@@ -173,6 +173,9 @@ class _Decomposition:
         self.builder = builder
         self.device = torch.device(DEVICE)
         self.mode = FakeTensorMode(allow_fallback_kernels=False)
+        # What failed, or is under way: a decomposition that comes to itself is
+        # a cycle, and without this its depth would be the exponent of the work.
+        self.refused: dict[tuple, str] = {}
 
     def run(self, op: OpOverload, args: tuple, kwargs: dict[str, Any]) -> None:
         if op._schema.is_mutable:
@@ -196,13 +199,20 @@ class _Decomposition:
         """The results of ``op`` by its own decomposition: a tree of Operands."""
         if depth > _MAX_DEPTH:
             raise Undecomposable(f"{op.name()} does not end in lowered operators")
+        call = _signature(op, args, kwargs)
+        if call in self.refused:
+            raise Undecomposable(self.refused[call])
         reason = f"{op.name()} has no decomposition"
+        self.refused[call] = f"{op.name()} decomposes to itself"
         for implementation in _implementations(op):
             try:
                 graph, operands = self.trace(implementation, args, kwargs)
-                return self.emit(graph, operands, depth)
+                results = self.emit(graph, operands, depth)
+                del self.refused[call]
+                return results
             except Exception as error:
                 reason = str(error)
+        self.refused[call] = reason
         raise Undecomposable(reason)
 
     def trace(
@@ -317,6 +327,16 @@ class _Decomposition:
             raise Undecomposable("the decomposition holds a constant tensor")
         fake = FakeTensor(self.mode, value.to("meta"), self.device)
         return self.full(fake, value.item())
+
+
+def _signature(op: OpOverload, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple:
+    """The call up to the values of its operands."""
+    leaves, spec = tree_flatten((args, kwargs))
+    types = [
+        (x.fake.dtype, tuple(x.fake.shape)) if isinstance(x, Operand) else repr(x)
+        for x in leaves
+    ]
+    return (op, str(spec), *types)
 
 
 def _is_mutable(node: Node) -> bool:

@@ -31,6 +31,7 @@ bool decomposed() {
   const std::string text = error.what_without_backtrace();
   if (dynamic_cast<const c10::IndexError*>(&error) ||
       text.find("out of range") != std::string::npos ||
+      text.find("out of DATA bounds") != std::string::npos ||
       text.find("out of bounds") != std::string::npos)
     throw std::out_of_range(text);
   throw std::runtime_error(text);

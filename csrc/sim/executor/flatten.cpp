@@ -68,6 +68,11 @@ class Flattener {
       return true;
     }
     const bool has_body = !op.bodies.empty() && op.bodies[0];
+    // Its body checks nothing: on hardware the use of the index does.
+    if (op.name == "neuronx.check_index") {
+      entry.native = check_index;
+      return true;
+    }
     // The operand of as_strided is a dense value of its own here, not memory
     // that it shares with others as ATen assumes.
     if (has_body && (interpreter_.decomposed() || cpu_lacks_dtype(entry) ||

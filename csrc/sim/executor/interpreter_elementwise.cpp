@@ -377,6 +377,8 @@ at::Tensor apply_binary(std::string_view name,
                         const at::Tensor& b) {
   if (is_integer(a))
     return integer_binary(name, a, b);
+  if (name == "next_after")  // of its own dtype: float32 has neighbours nearer
+    return call(aten_binary().at(name), a, b);
   const at::Tensor x = widen(a), y = widen(b);
   at::Tensor result;
   if (name == "add")

@@ -17,6 +17,8 @@ Native find_native(const ir::Operation& op);
 // For the composites of lowering/bounded.cpp, else nullptr.
 Native find_bounded(std::string_view name);
 Tensors philox(const ir::Operation& op, const Tensors& operands);
+// Throws std::out_of_range, see ir::Builder::check_index.
+Tensors check_index(const ir::Operation& op, const Tensors& operands);
 Tensors attention(const ir::Operation& op, const Tensors& operands);
 Tensors attention_backward(const ir::Operation& op, const Tensors& operands);
 // Whether the arguments allow it.
