@@ -31,6 +31,13 @@ bool is_registered(std::string_view name) {
       "aten::equal",
       "aten::is_set_to",
       "aten::_fused_sdp_choice",
+      "aten::_foreach_addcdiv.Tensor",
+      "aten::_foreach_addcdiv_.Tensor",
+      "aten::_foreach_addcmul.Tensor",
+      "aten::_foreach_addcmul_.Tensor",
+      "aten::rrelu_with_noise",
+      "aten::rrelu_with_noise_",
+      "aten::rrelu_with_noise.out",
       "aten::_has_compatible_shallow_copy_type",
   };
   return names->contains(name);

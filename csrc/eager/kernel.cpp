@@ -8,6 +8,8 @@
 #include <algorithm>
 
 #include "common/metrics.h"
+#include "eager/chunks.h"
+#include "eager/random.h"
 #include "eager/resize.h"
 #include "runtime/allocator.h"
 #include "runtime/generator.h"
@@ -208,6 +210,18 @@ void launch(OpInfo& info,
   fresh.clear();
 }
 
+// What the key says nothing about: values of runtime scalars and of tensors.
+void check_draw(const OpInfo& info,
+                const Entry& entry,
+                const torch::jit::Stack& stack) {
+  if (!entry.scalars.empty()) {
+    check_as_cpu(info, stack);
+  }
+  if (info.draw->check != nullptr && !entry.host) {
+    info.draw->check(stack.data() + stack.size() - info.arguments.size());
+  }
+}
+
 }  // namespace
 
 const Entry* find_general(const OpInfo& info, const Call& call) {
@@ -220,6 +234,9 @@ const Entry* find_general(const OpInfo& info, const Call& call) {
 }
 
 void run(OpInfo& info, torch::jit::Stack* stack) {
+  if (info.each && run_in_chunks(info, stack)) {
+    return;
+  }
   CallScope scope;
   Call& call = scope.call;
   read_call(info, *stack, call);
@@ -239,6 +256,9 @@ void run(OpInfo& info, torch::jit::Stack* stack) {
   }
   if (entry == nullptr) [[unlikely]] {
     entry = &build_entry(info, call, *stack);
+  }
+  if (info.draw != nullptr) {
+    check_draw(info, *entry, *stack);
   }
   if (entry->host) [[unlikely]] {
     run_on_host(info, stack, entry->reason);

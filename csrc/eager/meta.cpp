@@ -114,7 +114,11 @@ Inference infer(const OpInfo& info, const torch::jit::Stack& stack) {
     at::AutoDispatchBelowAutograd guard;
     info.handle.callBoxed(&meta);
   } catch (const c10::NotImplementedError&) {
-    throw;
+    if (!info.each || !info.returns.empty()) {
+      throw;
+    }
+    // In place on lists: every tensor keeps its size.
+    meta.clear();
   } catch (...) {
     raise_as_cpu(info, stack);
     throw;

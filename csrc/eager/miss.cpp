@@ -10,6 +10,7 @@
 #include "eager/call_builder.h"
 #include "eager/kernel.h"
 #include "eager/meta.h"
+#include "eager/random.h"
 #include "lowering/lowering.h"
 
 namespace neuronx::eager {
@@ -80,6 +81,9 @@ const Entry& build_entry(OpInfo& info,
     entry->host = true;
     entry->reason = std::move(reason);
   };
+  if (info.draw != nullptr) {
+    check_as_cpu(info, stack);
+  }
   if (call.host_only) {
     refuse("float64, complex and unsigned types compute on the host");
   } else if (is_data_dependent(info, call)) {
