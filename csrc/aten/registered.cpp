@@ -48,6 +48,13 @@ bool is_registered(std::string_view name) {
       "aten::_native_multi_head_attention",
       "aten::_transformer_encoder_layer_fwd",
       "aten::_nested_tensor_from_mask_left_aligned",
+      "aten::_foreach_addcdiv.Tensor",
+      "aten::_foreach_addcdiv_.Tensor",
+      "aten::_foreach_addcmul.Tensor",
+      "aten::_foreach_addcmul_.Tensor",
+      "aten::rrelu_with_noise",
+      "aten::rrelu_with_noise_",
+      "aten::rrelu_with_noise.out",
       "aten::_has_compatible_shallow_copy_type",
   };
   return names->contains(name);

@@ -4,6 +4,8 @@
 #include <ATen/core/Tensor.h>
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "common/metrics.h"
 #include "common/strides.h"
 #include "eager/arguments.h"
@@ -362,25 +364,35 @@ class CallBuilder {
     if (draw.count != nullptr) {
       return lower_with_seed(entry, types);
     }
-    std::vector<Value> operands{operands_.empty() ? Value{} : operands_[0]};
-    if (!operands[0]) {
-      throw Refused("it has no operand");
-    }
+    const bool tensor = info_.arguments[0].kind == ArgumentKind::Tensor &&
+                        !info_.arguments[0].out &&
+                        std::holds_alternative<ir::Operand>(arguments_[0]);
+    std::vector<Value> operands{
+        tensor ? operands_[0]
+               : builder_.constant(types[0].dtype, 0, types[0].shape)};
     for (Value value : add_seed()) {
       operands.push_back(value);
     }
     std::vector<Attribute> arguments{
         ir::Operand{0}, ir::Operand{1}, ir::Operand{2}};
+    const auto add = [&](int32_t& index) {
+      operands.push_back(operands_[index]);
+      index = static_cast<int32_t>(operands.size() - 1);
+    };
     for (int position : draw.parameters) {
       Attribute value = arguments_.at(position);
       if (auto* operand = std::get_if<ir::Operand>(&value)) {
-        operands.push_back(operands_[operand->index]);
-        value = ir::Operand{static_cast<int32_t>(operands.size() - 1)};
+        add(operand->index);
+      } else if (auto* number = std::get_if<ir::NumberTensor>(&value);
+                 number != nullptr && number->operand >= 0) {
+        add(number->operand);
       }
       arguments.push_back(std::move(value));
     }
-    const int64_t words = draw.words * builder_.type(operands[0]).numel();
-    entry.random_blocks = static_cast<uint64_t>((words + 3) / 4);
+    const int64_t elements =
+        std::max(builder_.type(operands[0]).numel(), types[0].numel());
+    entry.random_blocks =
+        static_cast<uint64_t>((draw.words * elements + 3) / 4);
     auto results =
         lowering::call(builder_, draw.lowering, operands, arguments, types);
     if (!results) {

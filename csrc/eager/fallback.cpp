@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <ATen/core/Tensor.h>
 #include <ATen/native/CPUFallback.h>
 #include <c10/util/Exception.h>
 #include <fmt/format.h>
@@ -9,6 +10,7 @@
 #include "common/env.h"
 #include "common/metrics.h"
 #include "eager/kernel.h"
+#include "eager/random.h"
 
 namespace neuronx::eager {
 namespace {
@@ -28,6 +30,29 @@ auto& registered() {
   static auto* callback =
       new std::function<void(const std::string&, const std::string&)>;
   return *callback;
+}
+
+// Puts a generator of the host's that follows the device's in its place.
+void seed_host(const OpInfo& info, torch::jit::Stack& stack) {
+  const size_t first = stack.size() - info.arguments.size();
+  c10::DeviceIndex device = -1;
+  for (size_t i = first; i < stack.size(); ++i) {
+    if (stack[i].isTensor() && stack[i].toTensor().defined() &&
+        stack[i].toTensor().is_privateuseone()) {
+      device = stack[i].toTensor().device().index();
+    }
+  }
+  for (size_t i = 0; i < info.arguments.size(); ++i) {
+    if (info.arguments[i].kind != ArgumentKind::Generator) {
+      continue;
+    }
+    auto& value = stack[first + i];
+    std::optional<at::Generator> given;
+    if (value.isGenerator()) {
+      given = value.toGenerator();
+    }
+    value = host_generator(given, device);
+  }
 }
 
 }  // namespace
@@ -66,6 +91,9 @@ void run_on_host(OpInfo& info,
     } else {
       TORCH_WARN("[", info.name, "] ran on the CPU: ", reason);
     }
+  }
+  if (info.random) {
+    seed_host(info, *stack);
   }
   at::native::cpu_fallback(info.handle, stack, /*error_on_views=*/true);
 }

@@ -9,8 +9,10 @@
 #include <algorithm>
 
 #include "common/metrics.h"
+#include "eager/chunks.h"
 #include "eager/decompose.h"
 #include "eager/masks.h"
+#include "eager/random.h"
 #include "eager/resize.h"
 #include "runtime/allocator.h"
 #include "runtime/generator.h"
@@ -231,6 +233,18 @@ void run_otherwise(OpInfo& info, const Entry& entry, torch::jit::Stack* stack) {
   }
 }
 
+// What the key says nothing about: values of runtime scalars and of tensors.
+void check_draw(const OpInfo& info,
+                const Entry& entry,
+                const torch::jit::Stack& stack) {
+  if (!entry.scalars.empty()) {
+    check_numbers_as_cpu(info, stack);
+  }
+  if (info.draw->check != nullptr && entry.route == Entry::Route::Program) {
+    info.draw->check(stack.data() + stack.size() - info.arguments.size());
+  }
+}
+
 }  // namespace
 
 const Entry* find_general(const OpInfo& info, const Call& call) {
@@ -243,6 +257,9 @@ const Entry* find_general(const OpInfo& info, const Call& call) {
 }
 
 void run(OpInfo& info, torch::jit::Stack* stack) {
+  if (info.each && run_in_chunks(info, stack)) {
+    return;
+  }
   CallScope scope;
   Call& call = scope.call;
   read_call(info, *stack, call);
@@ -262,6 +279,9 @@ void run(OpInfo& info, torch::jit::Stack* stack) {
   }
   if (entry == nullptr) [[unlikely]] {
     entry = &build_entry(info, call, *stack);
+  }
+  if (info.draw != nullptr) {
+    check_draw(info, *entry, *stack);
   }
   if (entry->route != Entry::Route::Program) [[unlikely]] {
     if (entry->route == Entry::Route::HostForNow && can_decompose()) {

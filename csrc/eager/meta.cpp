@@ -165,6 +165,22 @@ Inference infer_on(const OpInfo& info,
   return inference;
 }
 
+// In place on lists: every tensor keeps its size.
+Inference infer_in_place(const OpInfo& info, const torch::jit::Stack& stack) {
+  const auto meta = convert_all(info, stack, c10::DeviceType::Meta);
+  std::vector<c10::IValue> leaves;
+  for (size_t i = 0; i < meta.size(); ++i) {
+    if (info.arguments[i].written) {
+      flatten(meta[i], leaves);
+    }
+  }
+  Inference inference;
+  for (const c10::IValue& leaf : leaves) {
+    inference.written.push_back(leaf.toTensor());
+  }
+  return inference;
+}
+
 // Most meta functions are Python's. Where there is none, the CPU's kernel
 // tells, on zeros, which are valid indices, or on ones, which are valid
 // divisors. It raises what users know for arguments that are wrong.
@@ -241,6 +257,9 @@ Inference infer(const OpInfo& info, const torch::jit::Stack& stack) {
     check_as_cpu(info, stack);
     return inference;
   } catch (const c10::NotImplementedError&) {
+    if (info.each && info.returns.empty()) {
+      return infer_in_place(info, stack);
+    }
     if (!lowering::has_lowering(info.functional) && info.draw == nullptr) {
       throw;
     }

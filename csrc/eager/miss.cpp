@@ -12,6 +12,7 @@
 #include "eager/kernel.h"
 #include "eager/masks.h"
 #include "eager/meta.h"
+#include "eager/random.h"
 #include "lowering/lowering.h"
 
 namespace neuronx::eager {
@@ -68,6 +69,9 @@ const Entry& build_entry(OpInfo& info,
     entry->route = provisional ? Entry::Route::HostForNow : Entry::Route::Host;
     entry->reason = std::move(reason);
   };
+  if (info.draw != nullptr) {
+    check_numbers_as_cpu(info, stack);
+  }
   if (call.host_only && info.functional == "aten::clone") {
     entry = std::make_unique<Entry>();
     entry->route = Entry::Route::Clone;

@@ -184,7 +184,29 @@ OpInfo::OpInfo(const c10::OperatorHandle& op)
     data_dependent |= tag == at::Tag::data_dependent_output ||
                       tag == at::Tag::dynamic_output_shape;
   }
+  each = name.starts_with("aten::_foreach_") ||
+         name.starts_with("aten::_fused_") ||
+         name.starts_with("aten::_amp_foreach_");
+  // Of a fused optimizer's numbers only the learning rate changes from step
+  // to step.
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    if (name.starts_with("aten::_fused_") &&
+        arguments[i].kind == ArgumentKind::Scalar &&
+        schema.arguments()[i].name() != "lr") {
+      arguments[i].kind = ArgumentKind::Integer;
+    }
+  }
   draw = find_random_op(name);
+  if (draw == nullptr) {
+    return;
+  }
+  // Bounds of random integers are numbers like any; sizes are SymInts.
+  for (int position : draw->parameters) {
+    if (schema.arguments()[position].real_type()->str() == "int" ||
+        schema.arguments()[position].real_type()->str() == "int?") {
+      arguments[position].kind = ArgumentKind::Scalar;
+    }
+  }
 }
 
 int OpInfo::constant_variants(uint64_t structure) {

@@ -56,6 +56,8 @@ struct OpInfo {
   bool pointwise = false;
   bool data_dependent = false;
   bool random = false;
+  // Over lists of tensors, element by element: foreach and fused operators.
+  bool each = false;
 
   ExecutableCache cache;
 

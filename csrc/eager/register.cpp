@@ -10,6 +10,7 @@
 
 #include "aten/registered.h"
 #include "eager/kernel.h"
+#include "eager/random.h"
 #include "lowering/lowering.h"
 
 namespace neuronx::eager {
@@ -89,6 +90,7 @@ bool wanted(const c10::OperatorHandle& op) {
     return false;
   }
   return op.hasKernelForDispatchKey(c10::DispatchKey::CPU) ||
+         find_random_op(full_name(op.operator_name())) != nullptr ||
          op.hasKernelForDispatchKey(
              c10::DispatchKey::CompositeExplicitAutogradNonFunctional) ||
          (lowered_bases().contains(base_name(schema.name())) &&

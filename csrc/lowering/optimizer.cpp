@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Foreach and fused operators: one program for a whole list.
+// Foreach operators: one program for a whole list.
 #include <cmath>
 
 #include "lowering/math.h"
@@ -70,6 +70,47 @@ void lower_binary(const std::string& name, const std::string& hlo, bool alpha) {
              });
 }
 
+// The call of `base` on element k of every list.
+Value element(Op& op, const char* base, size_t k) {
+  Values operands;
+  std::vector<ir::Attribute> arguments;
+  const auto add = [&](Value x) {
+    operands.push_back(x);
+    arguments.push_back(ir::Operand{static_cast<int32_t>(operands.size() - 1)});
+  };
+  for (int i = 0; i < op.argument_count(); ++i) {
+    const auto& a = op.argument(i);
+    if (std::holds_alternative<ir::OperandList>(a)) {
+      add(op.list(i).at(k));
+    } else if (std::holds_alternative<ir::Operand>(a)) {
+      add(op.in(i));
+    } else if (const auto* reals = std::get_if<std::vector<double>>(&a)) {
+      arguments.push_back(reals->at(k));
+    } else if (const auto* wholes = std::get_if<std::vector<int64_t>>(&a)) {
+      arguments.push_back(wholes->at(k));
+    } else {
+      arguments.push_back(a);
+    }
+  }
+  const auto results =
+      call(op.b, base, operands, arguments, {op.result(static_cast<int>(k))});
+  if (!results) {
+    throw Unsupported(std::string(base) + " has no lowering");
+  }
+  return (*results)[0];
+}
+
+// Each element by the lowering of another operator.
+void lower_by(const std::string& name, const char* base) {
+  lower("aten::_foreach_" + name, [base](Op& op) -> Values {
+    Values results;
+    for (int k = 0; k < op.result_count(); ++k) {
+      results.push_back(element(op, base, static_cast<size_t>(k)));
+    }
+    return results;
+  });
+}
+
 void lower_unary(const std::string& name, const std::string& hlo) {
   lower_each("aten::_foreach_" + name, [hlo](Op& op, size_t, Value x, DType) {
     return op.b.unary(hlo, x);
@@ -103,22 +144,29 @@ Value lerp(Op& op, size_t k, Value x, DType dtype, Value weight) {
                   b.sub(end, b.mul(d, b.sub(fill_like(b, w, 1), w))));
 }
 
-Value norm(Op& op, size_t, Value x, DType dtype) {
+// The sum of |x|^p, and its p-th root.
+Value power_sum(Op& op, Value x, double p) {
+  auto& b = op.b;
+  const Value a = b.unary("abs", x);
+  const Value powers = p == 1   ? a
+                       : p == 2 ? b.mul(a, a)
+                       : p == 0 ? b.convert(truth(b, a), b.dtype(a))
+                                : b.binary("power", a, fill_like(b, a, p));
+  return b.reduce(powers, ir::Reduce::Add, wrap_dims({}, b.rank(x)));
+}
+
+Value norm(Op& op, size_t, Value x, DType) {
   // list, ord, dtype
   auto& b = op.b;
   const double p = op.has(1) ? op.number(1) : 2;
-  const auto dims = wrap_dims({}, b.rank(x));
-  const Value a = b.unary("abs", x);
-  if (p == INFINITY) {
-    return b.reduce(a, ir::Reduce::Max, dims);
+  if (std::isinf(p)) {
+    const auto kind = p > 0 ? ir::Reduce::Max : ir::Reduce::Min;
+    return b.reduce(b.unary("abs", x), kind, wrap_dims({}, b.rank(x)));
   }
-  if (p == 1) {
-    return b.reduce(a, ir::Reduce::Add, dims);
-  }
-  if (p != 2) {
-    throw Unsupported("a norm other than 1, 2 and infinity");
-  }
-  return b.sqrt(b.reduce(b.mul(a, a), ir::Reduce::Add, dims));
+  const Value sum = power_sum(op, x, p);
+  return p == 2             ? b.sqrt(sum)
+         : p == 1 || p == 0 ? sum
+                            : b.binary("power", sum, fill_like(b, sum, 1 / p));
 }
 
 // _amp_foreach_non_finite_check_and_unscale: scaled grads, found_inf,
@@ -167,6 +215,41 @@ Values update_scale(Op& op) {
           b.select(b.logical_or(bad, due), zero, next)};
 }
 
+// Foreach operators that are nothing but the operator of each element.
+constexpr std::pair<const char*, const char*> kByElement[] = {
+    {"acos", "aten::acos"},
+    {"asin", "aten::asin"},
+    {"atan", "aten::atan"},
+    {"ceil", "aten::ceil"},
+    {"cos", "aten::cos"},
+    {"cosh", "aten::cosh"},
+    {"erf", "aten::erf"},
+    {"erfc", "aten::erfc"},
+    {"expm1", "aten::expm1"},
+    {"floor", "aten::floor"},
+    {"frac", "aten::frac"},
+    {"lgamma", "aten::lgamma"},
+    {"log", "aten::log"},
+    {"log10", "aten::log10"},
+    {"log1p", "aten::log1p"},
+    {"log2", "aten::log2"},
+    {"round", "aten::round"},
+    {"sigmoid", "aten::sigmoid"},
+    {"sign", "aten::sign"},
+    {"sin", "aten::sin"},
+    {"sinh", "aten::sinh"},
+    {"tan", "aten::tan"},
+    {"tanh", "aten::tanh"},
+    {"trunc", "aten::trunc"},
+    {"max", "aten::max"},
+    {"mm", "aten::mm"},
+    {"clone", "aten::clone"},
+    {"pow.List", "aten::pow.Tensor_Tensor"},
+    {"pow.Scalar", "aten::pow.Tensor_Scalar"},
+    {"pow.ScalarList", "aten::pow.Tensor_Scalar"},
+    {"pow.ScalarAndTensor", "aten::pow.Scalar"},
+};
+
 const bool registered = [] {
   lower_binary("add", "add", true);
   lower_binary("sub", "subtract", true);
@@ -174,6 +257,8 @@ const bool registered = [] {
   lower_binary("div", "divide", false);
   lower_binary("maximum", "maximum", false);
   lower_binary("minimum", "minimum", false);
+  lower_binary("clamp_min", "maximum", false);
+  lower_binary("clamp_max", "minimum", false);
   lower_unary("sqrt", "sqrt");
   lower_unary("rsqrt", "rsqrt");
   lower_unary("neg", "negate");
@@ -198,7 +283,18 @@ const bool registered = [] {
              [](Op& op, size_t k, Value x, DType dtype) {
                return lerp(op, k, x, dtype, op.b.convert(op.list(2)[k], dtype));
              });
+  lower_each("aten::_foreach_lerp.ScalarList",
+             [](Op& op, size_t k, Value x, DType dtype) {
+               return lerp(op, k, x, dtype, scalar_at(op, 2, k, dtype));
+             });
   lower_each("aten::_foreach_norm.Scalar", &norm);
+  lower_each("aten::_foreach_powsum.Scalar",
+             [](Op& op, size_t, Value x, DType) {
+               return power_sum(op, x, op.has(1) ? op.number(1) : 2);
+             });
+  for (const auto& [name, base] : kByElement) {
+    lower_by(name, base);
+  }
   lower("aten::_amp_foreach_non_finite_check_and_unscale", &unscale);
   lower("aten::_amp_update_scale", &update_scale);
   return true;

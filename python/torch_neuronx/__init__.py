@@ -60,9 +60,13 @@ def __getattr__(name: str) -> _Any:
     if name not in _EXPORTS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     _startup.start()
-    value = getattr(_import_module(f"{__name__}.{_EXPORTS[name]}"), name)
-    globals()[name] = value
-    return value
+    home = _import_module(f"{__name__}.{_EXPORTS[name]}")
+    # All of its names: the import has put the module `metrics` in the place of the
+    # function.
+    for other, where in _EXPORTS.items():
+        if where == _EXPORTS[name]:
+            globals()[other] = getattr(home, other)
+    return globals()[name]
 
 
 def __dir__() -> list[str]:
