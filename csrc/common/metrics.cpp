@@ -13,6 +13,8 @@ constexpr const char* kNames[] = {
     "fallbacks",
     "scalar_generalizations",
     "allocator_retries",
+    "hardware_rewrites",
+    "int64_narrowings",
     "host_to_device_bytes",
     "device_to_host_bytes",
 };

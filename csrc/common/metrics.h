@@ -18,6 +18,8 @@ enum class Metric {
   Fallbacks,
   ScalarGeneralizations,
   AllocatorRetries,
+  HardwareRewrites,
+  Int64Narrowings,
   HostToDeviceBytes,
   DeviceToHostBytes,
   Count,

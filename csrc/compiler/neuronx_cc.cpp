@@ -20,6 +20,8 @@
 #include "common/env.h"
 #include "common/hash.h"
 #include "common/log.h"
+#include "common/metrics.h"
+#include "ir/hardware.h"
 #include "ir/print.h"
 #include "nrt/runtime.h"
 
@@ -95,6 +97,51 @@ fs::path cache_directory() {
 
 std::string compiler_program() {
   return env::text("TORCH_NEURONX_CC", "neuronx-cc");
+}
+
+std::vector<std::string> user_flags() {
+  std::istringstream text(env::text("NEURON_CC_FLAGS", ""));
+  std::vector<std::string> flags;
+  for (std::string flag; text >> flag;) {
+    flags.push_back(flag);
+  }
+  return flags;
+}
+
+// Who sets the compiler's option himself decides.
+struct NativeInt64 {
+  bool enabled;
+  bool set_by_user;
+};
+NativeInt64 native_int64() {
+  static constexpr std::string_view kOption = "--native-int64";
+  const auto flags = user_flags();
+  for (size_t i = 0; i < flags.size(); ++i) {
+    if (flags[i].starts_with(kOption)) {
+      const std::string mode = flags[i].size() > kOption.size()
+                                   ? flags[i].substr(kOption.size() + 1)
+                               : i + 1 < flags.size() ? flags[i + 1]
+                                                      : "";
+      return {mode == "enabled", true};
+    }
+  }
+  return {env::flag("TORCH_NEURONX_NATIVE_INT64", true), false};
+}
+
+// The program that the compiler takes, as text.
+std::string legal_text(const ir::Program& program,
+                       const std::string& architecture) {
+  namespace hardware = ir::hardware;
+  const hardware::Target target{
+      .chip = hardware::chip(architecture),
+      .native_int64 = native_int64().enabled,
+      .custom_calls = hardware::parse_custom_calls(
+          env::text("TORCH_NEURONX_CUSTOM_CALLS", "1"))};
+  hardware::Report report;
+  const ir::Program legal = hardware::legalize(program, target, &report);
+  metrics::count(metrics::Metric::HardwareRewrites, report.rewrites);
+  metrics::count(metrics::Metric::Int64Narrowings, report.narrowed);
+  return ir::to_stablehlo(legal);
 }
 
 // The last lines of the compiler's output that look like its errors.
@@ -190,8 +237,11 @@ std::string run_compiler(const std::string& stablehlo,
                                      std::to_string(lnc),
                                      "--output",
                                      output.string()};
-  std::istringstream flags(env::text("NEURON_CC_FLAGS", ""));
-  for (std::string flag; flags >> flag;) {
+  // Older compilers do not know the option.
+  if (const auto int64 = native_int64(); int64.enabled && !int64.set_by_user) {
+    arguments.insert(arguments.end(), {"--native-int64", "enabled"});
+  }
+  for (const std::string& flag : user_flags()) {
     arguments.push_back(flag);
   }
   const std::chrono::seconds timeout(
@@ -220,13 +270,19 @@ std::string neff(const std::string& name,
                  const ir::Program& program,
                  bool* from_disk) {
   const auto instance = nrt::instance();
-  const std::string text = ir::to_stablehlo(program);
+  std::string text;
+  try {
+    text = legal_text(program, instance.architecture);
+  } catch (const std::exception& error) {
+    throw CompileError(fmt::format("[{}] {}", name, error.what()));
+  }
   const std::string key =
-      sha256_hex(fmt::format("{}\n{}\n{}\n{}\n{}",
+      sha256_hex(fmt::format("{}\n{}\n{}\n{}\n{}\n{}",
                              text,
                              compiler_program(),
                              instance.architecture,
                              instance.logical_core_config,
+                             native_int64().enabled,
                              env::text("NEURON_CC_FLAGS", "")));
   const fs::path path = cache_directory() / (key + ".neff");
   std::string bytes = read_file(path);

@@ -15,7 +15,9 @@ struct CompileError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// The NEFF of a Program, from the cache in TORCH_NEURONX_NEFF_CACHE_DIR or
+// The NEFF of a Program, in the form that the hardware takes (see
+// ir/hardware.h; TORCH_NEURONX_NATIVE_INT64 and TORCH_NEURONX_CUSTOM_CALLS
+// choose among forms), from the cache in TORCH_NEURONX_NEFF_CACHE_DIR or
 // the compiler. `from_disk` tells which.
 std::string neff(const std::string& name,
                  const ir::Program& program,

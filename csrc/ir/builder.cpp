@@ -208,6 +208,19 @@ Values Builder::composite(const std::string& name,
   return append(std::move(op));
 }
 
+Values Builder::custom_call(const std::string& target,
+                            const Values& operands,
+                            std::vector<TensorType> results,
+                            std::string backend_config) {
+  return append({.name = "stablehlo.custom_call",
+                 .operands = operands,
+                 .attributes = {{"call_target_name", target},
+                                {"has_side_effect", false},
+                                {"backend_config", std::move(backend_config)},
+                                {"api_version", int64_t(2)}}},
+                std::move(results));
+}
+
 Program build_region(const Region& region,
                      const std::vector<TensorType>& parameters,
                      const std::string& name) {

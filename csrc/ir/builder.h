@@ -177,6 +177,15 @@ class Builder {
                    std::vector<Attribute> arguments,
                    Program body);
 
+  // A call of something that only the hardware's compiler knows.
+  Values custom_call(const std::string& target,
+                     const Values& operands,
+                     std::vector<TensorType> results,
+                     std::string backend_config = "");
+  // Any operation, its operands values of this program, its results unset.
+  // `types` are the requested result types where the operands do not decide.
+  Values append(Operation operation, std::vector<TensorType> types = {});
+
   // Composites of ours, bodies included.
   // The strided view of the 1-D `extent`, element strides and offset.
   Value as_strided(Value extent,
@@ -199,8 +208,6 @@ class Builder {
   Value philox(Value seed, Value offset, int64_t n);
 
  private:
-  // `types` are the requested result types where the operands do not decide.
-  Values append(Operation operation, std::vector<TensorType> types = {});
   Program program_;
 };
 

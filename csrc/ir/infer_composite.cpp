@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rules of our composites: the simulator runs them from their attributes, so
-// these must fit the operands and the body.
+// Rules of our composites (the simulator runs them from their attributes, so
+// these must fit the operands and the body) and of custom calls.
 #include <fmt/format.h>
 
 #include <stdexcept>
@@ -73,7 +73,18 @@ Types philox(const Call& c) {
   return results;
 }
 
+// Whatever is asked for: only the hardware's compiler knows better.
+Types custom_call(const Call& c) {
+  if (c.string("call_target_name").empty())
+    c.fail("expected the name of a target");
+  c.string("backend_config");
+  if (c.given.empty())
+    c.wanted();
+  return c.given;
+}
+
 constexpr Rule kRules[] = {
+    {"stablehlo.custom_call", custom_call},
     {"neuronx.as_strided", as_strided, true},
     {"neuronx.as_strided_scatter", as_strided_scatter, true},
     {"neuronx.to_strided", to_strided, true},

@@ -195,7 +195,8 @@ std::string properties(const Program& program, const Operation& op) {
       text += fmt::format("{} = #stablehlo<comparison_direction {}>",
                           key,
                           std::get<std::string>(value));
-    else if (key == "exponent_bits" || key == "mantissa_bits")
+    else if (key == "exponent_bits" || key == "mantissa_bits" ||
+             key == "api_version")
       text += fmt::format("{} = {} : i32", key, std::get<int64_t>(value));
     else
       text += fmt::format("{} = {}", key, plain(value));

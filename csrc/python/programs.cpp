@@ -5,9 +5,11 @@
 #include <torch/csrc/Dtype.h>
 #include <torch/csrc/jit/python/pybind_utils.h>
 
+#include "compiler/neuronx_cc.h"
 #include "eager/arguments.h"
 #include "eager/decompose.h"
 #include "eager/kernel.h"
+#include "ir/hardware.h"
 #include "ir/print.h"
 #include "lowering/lowering.h"
 #include "python/bind.h"
@@ -238,11 +240,66 @@ py::list describe_types(const ir::Program& program,
   return result;
 }
 
+ir::hardware::Target hardware_target(const std::string& chip,
+                                     bool native_int64,
+                                     const std::string& custom_calls) {
+  return {.chip = ir::hardware::chip(chip),
+          .native_int64 = native_int64,
+          .custom_calls = ir::hardware::parse_custom_calls(custom_calls)};
+}
+
+std::vector<std::string> violations(const ir::Program& program,
+                                    const std::string& chip,
+                                    bool native_int64) {
+  std::vector<std::string> texts;
+  for (const auto& violation : ir::hardware::violations(
+           program, hardware_target(chip, native_int64, ""))) {
+    texts.push_back(ir::hardware::to_string(violation));
+  }
+  return texts;
+}
+
+ir::Program legalized(const ir::Program& program,
+                      const std::string& chip,
+                      bool native_int64,
+                      const std::string& custom_calls) {
+  return ir::hardware::legalize(
+      program, hardware_target(chip, native_int64, custom_calls));
+}
+
+py::list hardware_rules() {
+  py::list result;
+  for (const auto& rule : ir::hardware::rules()) {
+    py::dict entry;
+    entry["name"] = rule.name;
+    entry["codes"] = rule.codes;
+    entry["source"] = rule.source;
+    entry["targets"] = rule.targets;
+    entry["restriction"] = rule.restriction;
+    entry["remedy"] = rule.remedy;
+    entry["rewritten"] = rule.rewritten;
+    result.append(entry);
+  }
+  return result;
+}
+
+py::bytes neff(const ir::Program& program, const std::string& name) {
+  bool from_disk = false;
+  std::string bytes;
+  {
+    py::gil_scoped_release release;
+    bytes = compiler::neff(name, program, &from_disk);
+  }
+  return py::bytes(bytes);
+}
+
 }  // namespace
 
 void bind_programs(py::module_& m) {
   py::register_exception<lowering::Unsupported>(
       m, "Unsupported", PyExc_RuntimeError);
+  py::register_exception<ir::hardware::Illegal>(
+      m, "IllegalProgram", PyExc_RuntimeError);
   py::class_<ir::Value>(m, "Value")
       .def(py::init([](int32_t id) { return ir::Value{id}; }))
       .def_readonly("id", &ir::Value::id);
@@ -265,8 +322,28 @@ void bind_programs(py::module_& m) {
           "outputs",
           [](const ir::Program& p) { return describe_types(p, p.results); },
           "(dtype, shape) of each result.")
+      .def("violations",
+           &violations,
+           py::arg("target"),
+           py::arg("native_int64") = true,
+           "What the compiler would refuse on \"trn2\" or \"trn3\", a text "
+           "each. See docs/hardware.md.")
+      .def("legalized",
+           &legalized,
+           py::arg("target"),
+           py::arg("native_int64") = true,
+           py::arg("custom_calls") = "",
+           "The program that the compiler gets, without composites. "
+           "custom_calls: \"0\", \"1\" or names, as in "
+           "TORCH_NEURONX_CUSTOM_CALLS. Raises IllegalProgram if it cannot be "
+           "rewritten.")
+      .def("neff",
+           &neff,
+           py::arg("name") = "program",
+           "The compiled program, from the disk cache or the compiler.")
       .def("__repr__", [](const ir::Program& p) { return ir::to_string(p); });
   m.def("program", &program);
+  m.def("hardware_rules", &hardware_rules);
   m.def("lowered_ops", &lowering::lowered_names);
   m.def("set_decompose_callback", &set_decompose_callback);
 }
