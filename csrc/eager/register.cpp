@@ -67,7 +67,9 @@ const std::set<std::string>& lowered_bases() {
 // or the table has a better one than core's composite.
 bool wanted(const c10::OperatorHandle& op) {
   const auto& schema = op.schema();
-  if (is_view(schema) || !takes_tensors(schema) ||
+  // transpose_ and its like change no element.
+  if (is_view(schema) || op.hasTag(at::Tag::inplace_view) ||
+      !takes_tensors(schema) ||
       aten::is_registered(full_name(op.operator_name()))) {
     return false;
   }
