@@ -93,6 +93,7 @@ bool described_by_cpu(const OpInfo& info) {
   static const auto* names = new std::set<std::string_view>{
       "aten::_embedding_bag",
       "aten::_embedding_bag_forward_only",
+      "aten::_native_batch_norm_legit_no_training",
       "aten::max_unpool2d",
   };
   return names->contains(info.name);
