@@ -54,6 +54,14 @@ Value gelu(Op& op, Value x) {
   return b.mul(x, cdf);
 }
 
+// Nothing passes where |x| <= lambda.
+Value shrink_backward(Op& op, Value grad, Value x) {
+  auto& b = op.b;
+  const Value small =
+      b.compare(Compare::LE, b.unary("abs", x), k(b, x, op.number(2)));
+  return b.select(small, k(b, grad, 0), grad);
+}
+
 Value gelu_backward(Op& op, Value grad, Value x) {
   auto& b = op.b;
   if (is_tanh(op, 2)) {
@@ -139,6 +147,8 @@ const bool registered = [] {
                         x)};
   });
 
+  lower_backward("aten::hardshrink_backward", &shrink_backward);
+  lower_backward("aten::softshrink_backward", &shrink_backward);
   lower_backward("aten::gelu_backward", &gelu_backward);
   lower_backward("aten::silu_backward", [](Op& op, Value g, Value x) {
     auto& b = op.b;

@@ -141,8 +141,12 @@ Values convolution_backward(Op& op) {
   const auto mask = op.ints(10);
   Values results(3);
   if (mask[0]) {
+    // Output padding may make room for another step of the window.
     results[0] = g.transposed
-                     ? forward(b, grad, weight, g, dtype)
+                     ? b.slice(forward(b, grad, weight, g, dtype),
+                               Shape(b.rank(x), 0),
+                               b.shape(x),
+                               Shape(b.rank(x), 1))
                      : backward_input(b, grad, weight, g, b.shape(x), dtype);
   }
   if (mask[1]) {

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Gathers and scatters.
 #include <algorithm>
+#include <cmath>
+#include <functional>
+#include <limits>
 
 #include "lowering/math.h"
 
@@ -279,32 +282,15 @@ Values index_put(Op& op) {
   return {b.transpose(written, inverse(indexed.order))};
 }
 
-// Slices of source combined in at index along dim.
-Value update_along(Builder& b,
-                   Value x,
-                   int64_t dim,
-                   Value index,
-                   Value source,
-                   const std::string& how) {
-  ir::ScatterDimensions dims;
-  dims.index_vector = 1;
-  dims.inserted_window = {dim};
-  dims.scatter_to_operand = {dim};
-  for (int64_t d = 0; d < b.rank(x); ++d) {
-    if (d != dim) {
-      dims.update_window.push_back(d);
-    }
-  }
-  return b.scatter(x, index, source, dims, combine(how));
-}
-
-// self, dim, index, source
-Values index_update(Op& op, const std::string& how) {
-  auto& b = op.b;
-  Value x = op.in(0);
+// x with slices of source combined in at index along dim.
+Value update_slices(Builder& b,
+                    Value x,
+                    int64_t dim,
+                    Value index,
+                    Value source,
+                    const std::string& how) {
   const Shape shape = b.shape(x);
-  Value source = op.in(3, b.dtype(x));
-  Value index = b.convert(op.in(2), DType::Int64);
+  index = b.convert(index, DType::Int64);
   if (b.rank(index) == 0) {
     index = b.reshape(index, {1});
   }
@@ -312,35 +298,111 @@ Values index_update(Op& op, const std::string& how) {
     x = b.reshape(x, {1});
     source = b.reshape(source, {1});
   }
-  const int64_t dim = wrap(op.integer(1), b.rank(x));
   if (b.rank(source) == 0) {
     source = b.reshape(source, {1});
   }
   index = b.check_index(index, 0, b.shape(x)[dim]);
+  const int64_t rank = b.rank(x);
+  ir::ScatterDimensions dims;
+  dims.index_vector = 1;
+  dims.inserted_window = {dim};
+  dims.scatter_to_operand = {dim};
+  for (int64_t d = 0; d < rank; ++d) {
+    if (d != dim) {
+      dims.update_window.push_back(d);
+    }
+  }
+  return b.reshape(b.scatter(x, index, source, dims, combine(how)), shape);
+}
+
+// self, dim, index, source: slices of source at index along dim.
+Values index_update(Op& op, const std::string& how) {
+  auto& b = op.b;
+  const Value x = op.in(0);
+  Value source = op.in(3, b.dtype(x));
   if (op.name().starts_with("aten::index_add") && op.has(4) &&
       op.number(4) != 1) {
     source =
         b.mul(source, b.broadcast(op.scalar(4, b.dtype(x)), b.shape(source)));
   }
-  return {b.reshape(update_along(b, x, dim, index, source, how), shape)};
+  const int64_t dim = wrap(op.integer(1), b.rank(x));
+  return {update_slices(b, x, dim, op.in(2), source, how)};
 }
 
 // self, dim, index, value: indices count from the end if negative.
 Values index_fill(Op& op) {
   auto& b = op.b;
-  Value x = op.in(0);
-  const Shape shape = b.shape(x);
+  const Value x = op.in(0);
   const Value value = op.scalar(3, b.dtype(x));
-  if (shape.empty()) {
-    x = b.reshape(x, {1});
-  }
-  Shape filled = b.shape(x);
+  Shape filled = b.shape(x).empty() ? Shape{1} : b.shape(x);
   const int64_t dim = wrap(op.integer(1), b.rank(x));
   Value index = b.convert(op.in(2), DType::Int64);
   index = wrap_index(b, b.reshape(index, {b.type(index).numel()}), filled[dim]);
   filled[dim] = b.shape(index)[0];
   const Value source = b.broadcast(b.reshape(value, {}), filled);
-  return {b.reshape(update_along(b, x, dim, index, source, ""), shape)};
+  return {update_slices(b, x, dim, index, source, "")};
+}
+
+// The end of a type's range.
+Value bound(Builder& b, DType dtype, bool upper, Shape shape) {
+  if (is_floating_point(dtype)) {
+    return b.constant(dtype, upper ? INFINITY : -INFINITY, shape);
+  }
+  if (dtype == DType::Bool) {
+    return b.constant(dtype, upper ? 1 : 0, shape);
+  }
+  const int bits = static_cast<int>(itemsize(dtype)) * 8;
+  if (is_unsigned(dtype)) {
+    return b.constant(dtype, upper ? (int64_t{1} << bits) - 1 : 0, shape);
+  }
+  const int64_t low = std::numeric_limits<int64_t>::min() >> (64 - bits);
+  return b.constant(dtype, upper ? -(low + 1) : low, shape);
+}
+
+// Writes updates into x at places that it knows, combining by an operation.
+using Put = std::function<Value(Value x, Value updates, const std::string&)>;
+
+// self, dim, index, source, reduce, include_self
+Values reduce_into(Op& op, const Put& put) {
+  auto& b = op.b;
+  const DType dtype = opmath(op.type(0).dtype);
+  const Value x = op.in(0, dtype), source = op.in(3, dtype);
+  const bool include = !op.has(5) || op.flag(5);
+  const std::string how = op.string(4);
+  const bool mean = how == "mean";
+  const std::string operation = how == "sum" || mean ? "add"
+                                : how == "prod"      ? "multiply"
+                                : how == "amax"      ? "maximum"
+                                : how == "amin"      ? "minimum"
+                                                     : "";
+  if (operation.empty()) {
+    throw Unsupported(how + " is no reduction");
+  }
+  Value start = x;
+  if (!include) {
+    const Shape shape = b.shape(source);
+    const Value neutral = how == "amax"   ? bound(b, dtype, false, shape)
+                          : how == "amin" ? bound(b, dtype, true, shape)
+                          : how == "prod" ? b.constant(dtype, 1, shape)
+                                          : b.constant(dtype, 0, shape);
+    start = put(x, neutral, "");
+  }
+  const Value reduced = put(start, source, operation);
+  if (!mean) {
+    return {reduced};
+  }
+  const Value one = fill_like(b, x, 1);
+  const Value count = b.max(
+      put(include ? one : fill_like(b, x, 0), fill_like(b, source, 1), "add"),
+      one);
+  Value quotient = b.div(reduced, count);
+  if (!is_floating_point(dtype) && !is_unsigned(dtype)) {
+    // Rounded down, not towards zero.
+    const Value excess =
+        b.compare(Compare::GT, b.mul(quotient, count), reduced);
+    quotient = b.select(excess, b.sub(quotient, one), quotient);
+  }
+  return {quotient};
 }
 
 Values embedding_backward(Op& op) {
@@ -417,23 +479,17 @@ const bool registered = [] {
   scatter_of("aten::scatter_add", "add");
   lower("aten::scatter_reduce.two", [](Op& op) -> Values {
     auto& b = op.b;
-    const std::string how = op.string(4);
-    const bool include = !op.has(5) || op.flag(5);
-    const std::string hlo = how == "sum"    ? "add"
-                            : how == "prod" ? "multiply"
-                            : how == "amax" ? "maximum"
-                            : how == "amin" ? "minimum"
-                                            : "";
-    if (hlo.empty() || !include) {
-      throw Unsupported("mean, or without the initial values");
-    }
-    const Value x = op.in(0);
-    return {scatter(b,
-                    x,
-                    wrap(op.integer(1), b.rank(x)),
-                    op.in(2),
-                    op.in(3, b.dtype(x)),
-                    hlo)};
+    const int64_t dim = wrap(op.integer(1), b.rank(op.in(0)));
+    return reduce_into(op, [&](Value x, Value updates, const std::string& how) {
+      return scatter(b, x, dim, op.in(2), updates, how);
+    });
+  });
+  lower("aten::index_reduce", [](Op& op) -> Values {
+    auto& b = op.b;
+    const int64_t dim = wrap(op.integer(1), b.rank(op.in(0)));
+    return reduce_into(op, [&](Value x, Value updates, const std::string& how) {
+      return update_slices(b, x, dim, op.in(2), updates, how);
+    });
   });
   lower("aten::index.Tensor", &index);
   lower("aten::_unsafe_index.Tensor", &index);

@@ -197,4 +197,17 @@ Value reduce_loss(ir::Builder& b, Value x, int64_t reduction) {
   }
 }
 
+Value along(ir::Builder& b, Value x, int64_t d, Value matrix, bool transposed) {
+  ir::DotDimensions dims;
+  dims.lhs_contract = {d};
+  dims.rhs_contract = {transposed ? 0 : 1};
+  const Value y = b.dot_general(x, matrix, dims, b.dtype(x));
+  Shape order;  // the new dimension is last
+  const int64_t rank = b.rank(x);
+  for (int64_t i = 0; i < rank; ++i) {
+    order.push_back(i < d ? i : i == d ? rank - 1 : i - 1);
+  }
+  return b.transpose(y, order);
+}
+
 }  // namespace neuronx::lowering

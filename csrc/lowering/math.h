@@ -50,6 +50,9 @@ Shape broadcast_shape(const Shape& a, const Shape& c);
 // Elements start, start + 1, ... end - 1 along dim.
 Value narrow(ir::Builder& b, Value x, int64_t dim, int64_t start, int64_t end);
 
+// Dimension d of x multiplied by the [out, in] matrix, or by its transpose.
+Value along(ir::Builder& b, Value x, int64_t d, Value matrix, bool transposed);
+
 // The product of the sizes of dims.
 int64_t count(const Shape& shape, const Shape& dims);
 // 0, 1, ... rank - 1 without dims.

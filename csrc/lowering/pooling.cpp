@@ -63,19 +63,15 @@ Value plane_index(Builder& b, Shape shape, size_t n) {
   return index;
 }
 
-Values max_pool(Op& op, size_t n) {
-  // self, kernel_size, stride, padding, dilation, ceil_mode
-  auto& b = op.b;
-  const Value x = op.in(0);
-  const auto a = pool_arguments(op, 1, n, true);
-  const auto w = window(
-      b.shape(x), op.result(0).shape, a.size, a.stride, a.padding, a.dilation);
+// The maximum of each window and its position: the first of equals, and NaN
+// above all.
+Values window_maxima(Builder& b, Value x, Value position, const ir::Window& w) {
   const Value low =
       is_floating_point(b.dtype(x))
           ? b.constant(b.dtype(x), -INFINITY)
           : b.constant(b.dtype(x), std::numeric_limits<int64_t>::min());
-  const auto results = b.reduce_window(
-      {x, plane_index(b, b.shape(x), n)},
+  return b.reduce_window(
+      {x, position},
       {low, b.constant(DType::Int64, std::numeric_limits<int64_t>::max())},
       w,
       [](Builder& r, const ir::Values& v) -> ir::Values {
@@ -88,11 +84,72 @@ Values max_pool(Op& op, size_t n) {
             take, r.logical_and(equal, r.compare(Compare::LT, v[1], v[3])));
         return {r.select(take, v[0], v[2]), r.select(take, v[1], v[3])};
       });
-  return {results[0], results[1]};
 }
 
-Values max_pool_backward(Op& op, size_t n) {
-  // grad, self, kernel, stride, padding, dilation, ceil_mode, indices
+Values max_pool(Op& op, size_t n) {
+  // self, kernel_size, stride, padding, dilation, ceil_mode
+  auto& b = op.b;
+  const Value x = op.in(0);
+  const auto a = pool_arguments(op, 1, n, true);
+  const auto w = window(
+      b.shape(x), op.result(0).shape, a.size, a.stride, a.padding, a.dilation);
+  return window_maxima(b, x, plane_index(b, b.shape(x), n), w);
+}
+
+// Adaptive pooling's window o covers [o * in / out, ceil((o + 1) * in / out)).
+int64_t adaptive_start(int64_t o, int64_t in, int64_t out) {
+  return o * in / out;
+}
+int64_t adaptive_end(int64_t o, int64_t in, int64_t out) {
+  return ((o + 1) * in + out - 1) / out;
+}
+
+// Dimension d of x as windows of one size side by side: elements
+// starts[0], starts[0] + 1, ... of `size`, but none beyond the window's end.
+Value lay_out_windows(
+    Builder& b, Value x, int64_t d, int64_t out, int64_t size) {
+  const int64_t in = b.shape(x)[d];
+  Values pieces;
+  for (int64_t o = 0; o < out; ++o) {
+    const int64_t start = adaptive_start(o, in, out);
+    const int64_t end = adaptive_end(o, in, out);
+    pieces.push_back(narrow(b, x, d, start, end));
+    // Once more what is in the window: a maximum does not mind.
+    for (int64_t i = end - start; i < size; ++i) {
+      pieces.push_back(narrow(b, x, d, end - 1, end));
+    }
+  }
+  return b.concatenate(pieces, d);
+}
+
+Values adaptive_max_pool(Op& op, int64_t n) {
+  // self, output_size
+  auto& b = op.b;
+  Value x = op.in(0);
+  Value position = plane_index(b, b.shape(x), n);
+  const int64_t rank = b.rank(x);
+  Shape sizes;
+  for (int64_t d = rank - n; d < rank; ++d) {
+    const int64_t in = b.shape(x)[d], out = op.result(0).shape[d];
+    int64_t size = 0;
+    for (int64_t o = 0; o < out; ++o) {
+      size =
+          std::max(size, adaptive_end(o, in, out) - adaptive_start(o, in, out));
+    }
+    sizes.push_back(size);
+    if (in != out * size) {
+      x = lay_out_windows(b, x, d, out, size);
+      position = lay_out_windows(b, position, d, out, size);
+    }
+  }
+  const Shape none(n, 0), one(n, 1);
+  const auto w =
+      window(b.shape(x), op.result(0).shape, sizes, sizes, none, one);
+  return window_maxima(b, x, position, w);
+}
+
+// grad, self, ... and the positions of the maxima as argument `indices`.
+Values max_pool_backward(Op& op, size_t n, int indices) {
   auto& b = op.b;
   const DType dtype = opmath(op.result().dtype);
   const Shape shape = b.shape(op.in(1));
@@ -104,7 +161,7 @@ Values max_pool_backward(Op& op, size_t n) {
     windows *= spatial ? small[d] : 1;
   }
   const Value grad = b.reshape(op.in(0, dtype), {planes * windows});
-  const Value index = b.reshape(op.in(7), {planes, windows});
+  const Value index = b.reshape(op.in(indices), {planes, windows});
   const Value base = b.mul(b.iota({DType::Int64, {planes, windows}}, 0),
                            b.constant(DType::Int64, plane, {planes, windows}));
   const Value position = b.reshape(b.add(base, index), {planes * windows, 1});
@@ -210,8 +267,8 @@ Values avg_pool_backward(Op& op, size_t n) {
 Value averages(Builder& b, int64_t in, int64_t out, DType dtype) {
   std::string bytes;
   for (int64_t o = 0; o < out; ++o) {
-    const int64_t start = o * in / out;
-    const int64_t end = ((o + 1) * in + out - 1) / out;
+    const int64_t start = adaptive_start(o, in, out);
+    const int64_t end = adaptive_end(o, in, out);
     for (int64_t i = 0; i < in; ++i) {
       const float share =
           i >= start && i < end ? 1.0f / static_cast<float>(end - start) : 0;
@@ -222,21 +279,7 @@ Value averages(Builder& b, int64_t in, int64_t out, DType dtype) {
                    dtype);
 }
 
-// Multiplies dimension d of x by the [out, in] matrix (or its transpose).
-Value along(Builder& b, Value x, int64_t d, Value matrix, bool transposed) {
-  ir::DotDimensions dims;
-  dims.lhs_contract = {d};
-  dims.rhs_contract = {transposed ? 0 : 1};
-  const Value y = b.dot_general(x, matrix, dims, b.dtype(x));
-  Shape order;  // the new dimension is last
-  const int64_t rank = b.rank(x);
-  for (int64_t i = 0; i < rank; ++i) {
-    order.push_back(i < d ? i : i == d ? rank - 1 : i - 1);
-  }
-  return b.transpose(y, order);
-}
-
-Values adaptive_pool(Op& op, bool backward) {
+Values adaptive_pool(Op& op, int64_t n, bool backward) {
   // forward: self, output_size; backward: grad, self
   auto& b = op.b;
   const DType dtype = opmath(op.result().dtype);
@@ -244,7 +287,7 @@ Values adaptive_pool(Op& op, bool backward) {
   const Shape large = backward ? b.shape(op.in(1)) : b.shape(x);
   const Shape small = backward ? b.shape(x) : op.result().shape;
   const auto rank = static_cast<int64_t>(large.size());
-  for (int64_t d = rank - 2; d < rank; ++d) {
+  for (int64_t d = rank - n; d < rank; ++d) {
     x = along(b, x, d, averages(b, large[d], small[d], dtype), backward);
   }
   return {x};
@@ -256,17 +299,35 @@ const bool registered = [] {
   lower("aten::max_pool3d_with_indices",
         [](Op& op) { return max_pool(op, 3); });
   lower("aten::max_pool2d_with_indices_backward",
-        [](Op& op) { return max_pool_backward(op, 2); });
+        [](Op& op) { return max_pool_backward(op, 2, 7); });
   lower("aten::max_pool3d_with_indices_backward",
-        [](Op& op) { return max_pool_backward(op, 3); });
+        [](Op& op) { return max_pool_backward(op, 3, 7); });
   lower("aten::avg_pool2d", [](Op& op) { return avg_pool(op, 2); });
   lower("aten::avg_pool3d", [](Op& op) { return avg_pool(op, 3); });
   lower("aten::avg_pool2d_backward",
         [](Op& op) { return avg_pool_backward(op, 2); });
+  lower("aten::avg_pool3d_backward",
+        [](Op& op) { return avg_pool_backward(op, 3); });
   lower("aten::_adaptive_avg_pool2d",
-        [](Op& op) { return adaptive_pool(op, false); });
+        [](Op& op) { return adaptive_pool(op, 2, false); });
   lower("aten::_adaptive_avg_pool2d_backward",
-        [](Op& op) { return adaptive_pool(op, true); });
+        [](Op& op) { return adaptive_pool(op, 2, true); });
+  lower("aten::_adaptive_avg_pool3d",
+        [](Op& op) { return adaptive_pool(op, 3, false); });
+  lower("aten::_adaptive_avg_pool3d_backward",
+        [](Op& op) { return adaptive_pool(op, 3, true); });
+  lower("aten::adaptive_max_pool2d",
+        [](Op& op) { return adaptive_max_pool(op, 2); });
+  lower("aten::adaptive_max_pool3d",
+        [](Op& op) { return adaptive_max_pool(op, 3); });
+  lower("aten::adaptive_max_pool2d_backward",
+        [](Op& op) { return max_pool_backward(op, 2, 2); });
+  lower("aten::adaptive_max_pool3d_backward",
+        [](Op& op) { return max_pool_backward(op, 3, 2); });
+  lower("aten::fractional_max_pool2d_backward",
+        [](Op& op) { return max_pool_backward(op, 2, 4); });
+  lower("aten::fractional_max_pool3d_backward",
+        [](Op& op) { return max_pool_backward(op, 3, 4); });
   return true;
 }();
 

@@ -2,29 +2,11 @@
 """Calls that stand for the operators of language models, CNNs and their training."""
 
 import torch
-from torch import Tensor
+
+from cases_layers import layers
+from samples import f, ints, mask, positive, unit
 
 aten = torch.ops.aten
-
-
-def f(*shape: int) -> Tensor:
-    return torch.randn(*shape)
-
-
-def positive(*shape: int) -> Tensor:
-    return torch.rand(*shape) + 0.5
-
-
-def unit(*shape: int) -> Tensor:
-    return torch.rand(*shape) * 1.8 - 0.9
-
-
-def ints(*shape: int, low: int = -5, high: int = 6) -> Tensor:
-    return torch.randint(low, high, shape)
-
-
-def mask(*shape: int) -> Tensor:
-    return torch.rand(*shape) > 0.5
 
 
 def unary() -> list:
@@ -308,4 +290,5 @@ def networks() -> list:
 def all_cases() -> list:
     torch.manual_seed(0)
     cases = unary() + binary() + reductions() + shapes() + indexing() + networks()
+    cases += layers()
     return [case if len(case) == 3 else (*case, {}) for case in cases]

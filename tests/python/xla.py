@@ -27,6 +27,8 @@ def _to_numpy(tensor: torch.Tensor) -> np.ndarray:
     tensor = tensor.contiguous()
     if tensor.dtype == torch.bfloat16:
         return tensor.view(torch.int16).numpy().view(ml_dtypes.bfloat16)
+    if tensor.dtype == torch.float8_e4m3fn:
+        return tensor.view(torch.int8).numpy().view(ml_dtypes.float8_e4m3fn)
     return tensor.numpy()
 
 
