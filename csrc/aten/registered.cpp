@@ -31,6 +31,10 @@ bool is_registered(std::string_view name) {
       "aten::equal",
       "aten::is_set_to",
       "aten::_fused_sdp_choice",
+      "aten::cholesky",
+      "aten::cholesky.out",
+      "aten::cholesky_inverse",
+      "aten::cholesky_inverse.out",
       "aten::_has_compatible_shallow_copy_type",
   };
   return names->contains(name);

@@ -4,6 +4,9 @@
 import torch
 from torch import Tensor
 
+import cases_linalg
+import cases_special
+
 aten = torch.ops.aten
 
 
@@ -308,4 +311,5 @@ def networks() -> list:
 def all_cases() -> list:
     torch.manual_seed(0)
     cases = unary() + binary() + reductions() + shapes() + indexing() + networks()
+    cases += cases_linalg.cases() + cases_special.cases()
     return [case if len(case) == 3 else (*case, {}) for case in cases]
