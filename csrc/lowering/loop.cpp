@@ -20,8 +20,8 @@ Values loop(Builder& b,
   auto results = b.while_loop(
       carried,
       [trips](Builder& r, const Values& v) -> Values {
-        return {r.compare(
-            ir::Compare::LT, v[0], r.constant(DType::Int32, trips))};
+        return {
+            r.compare(ir::Compare::LT, v[0], r.constant(DType::Int32, trips))};
       },
       [&](Builder& r, const Values& v) -> Values {
         const Values kept(v.begin() + last, v.end());

@@ -79,11 +79,10 @@ Value diagonal(Builder& b, Value x) {
   const auto shape = b.shape(x);
   const int64_t n = std::min(shape[1], shape[2]);
   const Value square = b.slice(x, {0, 0, 0}, {shape[0], n, n}, {1, 1, 1});
-  const Value on = b.compare(
-      Compare::EQ, row_index(b, square), column_index(b, square));
-  return b.reduce(b.select(on, square, fill_like(b, square, 0)),
-                  ir::Reduce::Add,
-                  {2});
+  const Value on =
+      b.compare(Compare::EQ, row_index(b, square), column_index(b, square));
+  return b.reduce(
+      b.select(on, square, fill_like(b, square, 0)), ir::Reduce::Add, {2});
 }
 
 Value row(Builder& b, Value x, Value i) {

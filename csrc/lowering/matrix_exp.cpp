@@ -48,8 +48,8 @@ Values matrix_exp(Op& op) {
   if (shape[1] == 0) {
     return {as_result(op, a)};
   }
-  const Value norm = b.reduce(
-      b.reduce(b.unary("abs", a), Reduce::Add, {1}), Reduce::Max, {1});
+  const Value norm =
+      b.reduce(b.reduce(b.unary("abs", a), Reduce::Add, {1}), Reduce::Max, {1});
   // Squarings of each matrix: the powers of two by which the norm exceeds.
   Value count = b.constant(DType::Int32, 0, one);
   Value scale = fill(b, DType::Float32, one, 1);
@@ -60,19 +60,19 @@ Values matrix_exp(Op& op) {
     scale = b.select(more, b.mul(scale, fill_like(b, scale, 0.5)), scale);
   }
   const Value start = polynomial(b, b.mul(a, b.broadcast(scale, shape)));
-  const Value x = loop(
-      b,
-      kSquarings,
-      {start},
-      {count},
-      [](Builder& r, Value i, const Values& state, const Values& fixed) {
-        const auto shape = r.shape(state[0]);
-        const Value wanted = r.compare(
-            Compare::LT, r.broadcast(i, r.shape(fixed[0])), fixed[0]);
-        return Values{r.select(r.broadcast(wanted, shape),
-                               matmul(r, state[0], state[0]),
-                               state[0])};
-      })[0];
+  const Value x =
+      loop(b,
+           kSquarings,
+           {start},
+           {count},
+           [](Builder& r, Value i, const Values& state, const Values& fixed) {
+             const auto shape = r.shape(state[0]);
+             const Value wanted = r.compare(
+                 Compare::LT, r.broadcast(i, r.shape(fixed[0])), fixed[0]);
+             return Values{r.select(r.broadcast(wanted, shape),
+                                    matmul(r, state[0], state[0]),
+                                    state[0])};
+           })[0];
   return {as_result(op, x)};
 }
 

@@ -102,9 +102,8 @@ Term chebyshev_polynomial(Term x, Term given) {
     q = r;
     value = where(n == k, q, value);
   }
-  const Term angle = where(abs(x) < 1,
-                           by_angle(kind, x, n),
-                           by_hyperbolic_angle(kind, x, n));
+  const Term angle =
+      where(abs(x) < 1, by_angle(kind, x, n), by_hyperbolic_angle(kind, x, n));
   value = where(n > kRecurrence, angle, value);
   const Term at_minus = at_one(kind, n, true);
   value = where(x == 1, at_one(kind, n, false), value);
@@ -131,9 +130,8 @@ Term recurrence(Term x, Term degree, Term first, Recurrence next) {
   const Values results = x.b->while_loop(
       {x.b->constant(DType::Float32, 1), x, n, first, x.like(1)},
       [&](Builder& r, const Values& v) -> Values {
-        return {r.reduce(unfinished(r, v),
-                         ir::Reduce::Or,
-                         range(0, r.rank(v[2])))};
+        return {
+            r.reduce(unfinished(r, v), ir::Reduce::Or, range(0, r.rank(v[2])))};
       },
       [&](Builder& r, const Values& v) -> Values {
         const Term k{&r, r.broadcast(v[0], r.shape(v[1]))};
@@ -158,8 +156,8 @@ Term limited(Term n) {
 
 Term hermite_h(Term x, Term given) {
   const Term n = degree(given);
-  const Term value = recurrence(
-      x, limited(n), x + x, [](Term x, Term k, Term q, Term p) {
+  const Term value =
+      recurrence(x, limited(n), x + x, [](Term x, Term k, Term q, Term p) {
         return (x + x) * q - (k + k) * p;
       });
   return where(n > kHermiteLimit, NAN, value);
@@ -167,8 +165,8 @@ Term hermite_h(Term x, Term given) {
 
 Term hermite_he(Term x, Term given) {
   const Term n = degree(given);
-  const Term value = recurrence(
-      x, limited(n), x, [](Term x, Term k, Term q, Term p) {
+  const Term value =
+      recurrence(x, limited(n), x, [](Term x, Term k, Term q, Term p) {
         return x * q - k * p;
       });
   return where(n > kHermiteLimit, NAN, value);

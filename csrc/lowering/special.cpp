@@ -34,8 +34,8 @@ Term ndtri(Term p) {
   const Term size = s - log(s) * z - z * chebyshev(z, kQuantileTail);
   const Term outer = where(upper, size, -size);
   const Term value = where(tail > kTail, middle, outer);
-  const Term ends =
-      where(p == 0, p.like(-INFINITY), where(p == 1, p.like(INFINITY), p.like(NAN)));
+  const Term ends = where(
+      p == 0, p.like(-INFINITY), where(p == 1, p.like(INFINITY), p.like(NAN)));
   return where((p > 0) & (p < 1), value, ends);
 }
 
@@ -61,10 +61,8 @@ Values frexp(Op& op) {
   };
   // A denormal number is its last 23 bits, times 2^-149.
   const Term sign = with("and", bits, INT32_MIN);
-  const Term size{
-      &b, b.convert(with("and", bits, 0x7fffff), DType::Float32)};
-  const Term scaled{
-      &b, b.binary("or", b.bitcast(size, DType::Int32), sign)};
+  const Term size{&b, b.convert(with("and", bits, 0x7fffff), DType::Float32)};
+  const Term scaled{&b, b.binary("or", b.bitcast(size, DType::Int32), sign)};
   const Term denormal = exponent(bits) == 0;
   const Term normal = where(denormal, scaled, bits);
   const Term fraction =
