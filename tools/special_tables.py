@@ -110,15 +110,11 @@ def small_y1(w: mpf) -> mpf:
 
 
 def scaled_i(order: int) -> Callable:
-    return lambda z: (
-        mp.besseli(order, 8 / z) * mp.exp(-8 / z) * mp.sqrt(8 / z)
-    )
+    return lambda z: mp.besseli(order, 8 / z) * mp.exp(-8 / z) * mp.sqrt(8 / z)
 
 
 def scaled_k(order: int) -> Callable:
-    return lambda z: (
-        mp.besselk(order, 2 / z) * mp.exp(2 / z) * mp.sqrt(2 / z)
-    )
+    return lambda z: mp.besselk(order, 2 / z) * mp.exp(2 / z) * mp.sqrt(2 / z)
 
 
 def scaled_erfc(t: mpf) -> mpf:
@@ -243,8 +239,7 @@ SERIES = [
     ),
     (
         "QuantileTail",
-        "s (s - log(s) / s + quantile(p)) of 1 / s in [0.068, 0.5], s = "
-        "sqrt(-2 log p)",
+        "s (s - log(s) / s + quantile(p)) of 1 / s in [0.068, 0.5], s = sqrt(-2 log p)",
         normal_tail,
         0.068,
         0.5,
