@@ -8,7 +8,7 @@
 #include <set>
 #include <string>
 
-#include "aten/registered.h"
+#include "aten/composites.h"
 #include "eager/kernel.h"
 #include "eager/random.h"
 #include "lowering/lowering.h"

@@ -50,6 +50,13 @@ int64_t Builder::rank(Value v) const {
   return int64_t(shape(v).size());
 }
 
+bool Builder::is_strided(Value v) const {
+  for (const Operation& op : program_.operations)
+    if (op.name == "neuronx.as_strided" && op.results[0] == v)
+      return true;
+  return false;
+}
+
 Program Builder::finish(const Values& results, std::vector<int32_t> aliases) {
   for (Value v : results)
     type(v);

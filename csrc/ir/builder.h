@@ -61,6 +61,8 @@ class Builder {
   Shape shape(Value v) const;
   DType dtype(Value v) const;
   int64_t rank(Value v) const;
+  // The result of `as_strided`.
+  bool is_strided(Value v) const;
   // Sets the results; `aliases` as in Program, empty for none.
   Program finish(const Values& results, std::vector<int32_t> aliases = {});
 

@@ -56,12 +56,14 @@ Op::Op(ir::Builder& builder,
        std::string_view name,
        const Values& operands,
        const std::vector<ir::Attribute>& arguments,
-       const std::vector<ir::TensorType>& results)
+       const std::vector<ir::TensorType>& results,
+       std::vector<bool> strided)
     : b(builder),
       name_(name),
       operands_(operands),
       arguments_(arguments),
-      results_(results) {}
+      results_(results),
+      strided_(std::move(strided)) {}
 
 int Op::argument_count() const {
   return static_cast<int>(arguments_.size());
@@ -206,6 +208,11 @@ ir::TensorType Op::type(int i) const {
   return b.type(in(i));
 }
 
+bool Op::contiguous(int i) const {
+  const auto* operand = std::get_if<ir::Operand>(&argument(i));
+  return operand == nullptr || strided_.empty() || !strided_[operand->index];
+}
+
 const ir::TensorType& Op::result(int k) const {
   return results_.at(k);
 }
@@ -285,10 +292,12 @@ std::optional<Values> call(ir::Builder& builder,
   }
   ir::Builder body{std::string(name)};
   Values parameters;
+  std::vector<bool> strided;
   for (Value operand : operands) {
     parameters.push_back(body.parameter(builder.type(operand)));
+    strided.push_back(builder.is_strided(operand));
   }
-  Op op(body, name, parameters, arguments, results);
+  Op op(body, name, parameters, arguments, results, std::move(strided));
   Values values;
   try {
     values = it->second(op);

@@ -24,7 +24,8 @@ class Op {
      std::string_view name,
      const Values& operands,
      const std::vector<ir::Attribute>& arguments,
-     const std::vector<ir::TensorType>& results);
+     const std::vector<ir::TensorType>& results,
+     std::vector<bool> strided = {});
 
   ir::Builder& b;
 
@@ -55,6 +56,9 @@ class Op {
   // dtype and shape of tensor argument i, or of result k as PyTorch's meta
   // function gives it.
   ir::TensorType type(int i) const;
+  // Tensor argument i is not read through strides. Only for operators whose
+  // results depend on it.
+  bool contiguous(int i) const;
   const ir::TensorType& result(int k = 0) const;
   int result_count() const;
 
@@ -67,6 +71,7 @@ class Op {
   const Values& operands_;
   const std::vector<ir::Attribute>& arguments_;
   const std::vector<ir::TensorType>& results_;
+  std::vector<bool> strided_;  // by operand; empty if none is
 };
 
 struct NeedsConstant : std::runtime_error {

@@ -3,6 +3,8 @@
 
 import torch
 
+import cases_linalg
+import cases_special
 from cases_layers import layers
 from samples import f, ints, mask, positive, unit
 
@@ -290,5 +292,5 @@ def networks() -> list:
 def all_cases() -> list:
     torch.manual_seed(0)
     cases = unary() + binary() + reductions() + shapes() + indexing() + networks()
-    cases += layers()
+    cases += layers() + cases_linalg.cases() + cases_special.cases()
     return [case if len(case) == 3 else (*case, {}) for case in cases]
