@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "aten/registered.h"
+#include "aten/composites.h"
 
 #include <set>
 
