@@ -86,7 +86,8 @@ bool wanted(const c10::OperatorHandle& op) {
   const auto& schema = op.schema();
   if (is_view(schema) || changes_view(op) || !takes_tensors(schema) ||
       differentiates_by_parts(op) ||
-      aten::is_registered(full_name(op.operator_name()))) {
+      op.hasKernelForDispatchKey(c10::DispatchKey::PrivateUse1) ||
+      aten::is_composite(full_name(op.operator_name()))) {
     return false;
   }
   return op.hasKernelForDispatchKey(c10::DispatchKey::CPU) ||
