@@ -225,8 +225,12 @@ class CallBuilder {
         output.dtype = meta.scalar_type();
         output.resized = meta.sizes() != actual->sizes();
         output.sizes.assign(meta.sizes().begin(), meta.sizes().end());
-        output.strides.assign(meta.strides().begin(), meta.strides().end());
-        output.contiguous = meta.is_contiguous();
+        // Some meta functions give their out a layout of their own.
+        const auto strides =
+            output.resized ? meta.strides() : actual->strides();
+        output.strides.assign(strides.begin(), strides.end());
+        output.contiguous =
+            output.resized ? meta.is_contiguous() : actual->is_contiguous();
         entry.outputs.push_back(std::move(output));
       }
       return;

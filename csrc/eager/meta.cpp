@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "eager/meta.h"
 
-#include <ATen/Context.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/ops/empty_strided.h>
 
 #include <exception>
-#include <mutex>
 #include <set>
 #include <string_view>
 #include <unordered_map>
 
+#include "eager/random.h"
 #include "lowering/lowering.h"
 
 namespace neuronx::eager {
@@ -109,29 +108,6 @@ torch::jit::Stack convert_all(const OpInfo& info,
   return converted;
 }
 
-// Kernels that run on the CPU only to be asked something leave its random
-// numbers as they were.
-class KeepRandomState {
- public:
-  explicit KeepRandomState(const OpInfo& info) {
-    if (info.random || info.draw != nullptr) {
-      auto generator = at::globalContext().defaultGenerator(at::kCPU);
-      std::lock_guard lock(generator.mutex());
-      state_ = generator.get_state();
-    }
-  }
-  ~KeepRandomState() {
-    if (state_.defined()) {
-      auto generator = at::globalContext().defaultGenerator(at::kCPU);
-      std::lock_guard lock(generator.mutex());
-      generator.set_state(state_);
-    }
-  }
-
- private:
-  at::Tensor state_;
-};
-
 // What the operator returns for operands like these on another device.
 Inference infer_on(const OpInfo& info,
                    const torch::jit::Stack& stack,
@@ -185,7 +161,7 @@ Inference infer_in_place(const OpInfo& info, const torch::jit::Stack& stack) {
 // tells, on zeros, which are valid indices, or on ones, which are valid
 // divisors. It raises what users know for arguments that are wrong.
 Inference infer_on_cpu(const OpInfo& info, const torch::jit::Stack& stack) {
-  const KeepRandomState keep(info);
+  const KeepRandomState keep(info.random || info.draw != nullptr);
   std::exception_ptr error;
   for (const int fill : {0, 1}) {
     try {
@@ -282,7 +258,7 @@ Inference infer(const OpInfo& info, const torch::jit::Stack& stack) {
     // Python's meta functions word some errors in their own way; the CPU's
     // kernel checks the same arguments first. When it finds no fault, the
     // meta function's error stands.
-    const KeepRandomState keep(info);
+    const KeepRandomState keep(info.random || info.draw != nullptr);
     infer_on(info, stack, c10::DeviceType::CPU);
     throw;
   }

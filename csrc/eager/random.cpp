@@ -2,6 +2,7 @@
 #include "eager/random.h"
 
 #include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Context.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/core/jit_type.h>
@@ -165,6 +166,22 @@ const RandomOp* find_random_op(std::string_view name) {
   return it == table().end() ? nullptr : &*it;
 }
 
+KeepRandomState::KeepRandomState(bool needed) {
+  if (needed) {
+    auto generator = at::globalContext().defaultGenerator(at::kCPU);
+    std::lock_guard lock(generator.mutex());
+    state_ = generator.get_state();
+  }
+}
+
+KeepRandomState::~KeepRandomState() {
+  if (state_.defined()) {
+    auto generator = at::globalContext().defaultGenerator(at::kCPU);
+    std::lock_guard lock(generator.mutex());
+    generator.set_state(state_);
+  }
+}
+
 void check_numbers_as_cpu(const OpInfo& info, const torch::jit::Stack& stack) {
   if (info.draw->count != nullptr) {
     return;  // attention, which the CPU does not have under this name
@@ -182,6 +199,11 @@ void check_numbers_as_cpu(const OpInfo& info, const torch::jit::Stack& stack) {
                             ? c10::IValue(generator)
                             : sample(value, generator));
   }
+  const bool given =
+      std::ranges::any_of(info.arguments, [](const ArgumentInfo& argument) {
+        return argument.kind == ArgumentKind::Generator;
+      });
+  const KeepRandomState keep(!given);
   at::AutoDispatchBelowAutograd guard;
   info.handle.callBoxed(&arguments);
 }

@@ -2,6 +2,7 @@
 // Operators that draw random numbers, and the functional form of each.
 #pragma once
 
+#include <ATen/core/Tensor.h>
 #include <ATen/core/stack.h>
 
 #include <string>
@@ -37,6 +38,17 @@ const RandomOp* find_random_op(std::string_view name);
 // look at the operands' sizes.
 void check_numbers_as_cpu(const struct OpInfo& info,
                           const torch::jit::Stack& stack);
+
+// Kernels that run on the CPU only to be asked something leave its random
+// numbers as they were. Does nothing if not `needed`.
+class KeepRandomState {
+ public:
+  explicit KeepRandomState(bool needed);
+  ~KeepRandomState();
+
+ private:
+  at::Tensor state_;
+};
 
 // A CPU generator whose seed is drawn from `generator`, or from the default
 // one of `device`: the host's numbers follow the device's seed.
