@@ -8,6 +8,7 @@ namespace neuronx::aten {
 bool is_composite(std::string_view name) {
   static const auto* names = new std::set<std::string_view>{
       "aten::_to_copy",
+      "aten::_unsafe_view",
       "aten::as_strided_copy",
       "aten::as_strided_scatter",
       "aten::copy_",

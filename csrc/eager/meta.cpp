@@ -191,14 +191,16 @@ bool checks_too_little(const OpInfo& info) {
   return info.pointwise || names->contains(info.functional);
 }
 
-// Operators whose Meta kernels describe the results of CUDA's: CPU's kernels,
-// which the simulator runs, give others. What these say is taken from them.
+// Operators whose Meta kernels describe the results of CUDA's, or check
+// nothing: CPU's kernels, which the simulator runs, are asked instead.
 bool described_by_cpu(const OpInfo& info) {
   static const auto* names = new std::set<std::string_view>{
       "aten::_embedding_bag",
       "aten::_embedding_bag_forward_only",
       "aten::_native_batch_norm_legit_no_training",
       "aten::max_unpool2d",
+      "aten::multinomial",
+      "aten::multinomial.out",
   };
   return names->contains(info.name);
 }
@@ -217,8 +219,7 @@ void check_as_cpu(const OpInfo& info, const torch::jit::Stack& stack) {
     }
   }
   const bool unsure = empty || checks_too_little(info);
-  if (!unsure || elements > kSmall || info.random || info.draw != nullptr ||
-      !info.handle.hasKernelForDispatchKey(c10::DispatchKey::CPU)) {
+  if (!unsure || elements > kSmall || info.random || info.draw != nullptr) {
     return;
   }
   try {

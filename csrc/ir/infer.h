@@ -25,8 +25,9 @@ using Types = std::vector<TensorType>;
 // Result types of `op` on operands of the given types. `given` are the
 // requested result types, which decide where the operands do not (constant,
 // iota, reshape, broadcast_in_dim, convert, bitcast_convert, dot_general,
-// convolution, custom_call) and are ignored elsewhere. Attributes and the signatures of
-// bodies are checked, their insides are not. Throws std::invalid_argument.
+// convolution, custom_call) and are ignored elsewhere. Attributes and the
+// signatures of bodies are checked, their insides are not. Throws
+// std::invalid_argument.
 Types infer(const Operation& op, const Types& operands, const Types& given);
 
 // Throws std::invalid_argument if a dimension is negative or the size in

@@ -13,7 +13,8 @@ Value positive(Builder& b, Value index, int64_t n) {
   index = b.convert(index, DType::Int64);
   const Value wrapped =
       b.add(index, b.constant(DType::Int64, n, b.shape(index)));
-  return b.select(compare(b, Compare::LT, index, 0), wrapped, index);
+  return b.check_index(
+      b.select(compare(b, Compare::LT, index, 0), wrapped, index), 0, n);
 }
 
 Values take_flat(Op& op) {

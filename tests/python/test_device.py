@@ -329,14 +329,14 @@ def test_index_out_of_range_is_raised_by_the_synchronisation():
 
 def test_fallbacks_are_counted_and_can_be_forbidden():
     torch_neuronx.clear_op_tracking()
-    x = torch.tensor([1.0, 0.0, 2.0], device="neuron")
-    assert x.nonzero().cpu().tolist() == [[0], [2]]
-    assert torch_neuronx.get_fallback_ops() == {"aten::nonzero": 1}
+    x = torch.diag(torch.tensor([3.0, 1.0])).to("neuron")
+    assert torch.linalg.eigvalsh(x).cpu().tolist() == [1.0, 3.0]
+    assert torch_neuronx.get_fallback_ops() == {"aten::_linalg_eigh": 1}
     result = run(
-        "import torch; torch.ones(2, device='neuron').nonzero()",
+        "import torch; torch.linalg.eigvalsh(torch.ones(2, 2, device='neuron'))",
         TORCH_NEURONX_FALLBACK="error",
     )
-    assert "NotImplementedError: [aten::nonzero]" in result.stderr
+    assert "NotImplementedError: [aten::_linalg_eigh]" in result.stderr
 
 
 def test_scalars_become_inputs_after_four_values():

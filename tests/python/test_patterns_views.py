@@ -96,7 +96,11 @@ def test_storage_offsets_are_honoured():
 )
 def test_writes_to_a_slice_leave_its_neighbours(dtype):
     x = torch.tensor([[1, 0, 1], [0, 1, 1], [1, 1, 0]]).to(dtype)
-    for write in (lambda t: t.zero_(), lambda t: t.fill_(1), lambda t: t.logical_not_()):
+    for write in (
+        lambda t: t.zero_(),
+        lambda t: t.fill_(1),
+        lambda t: t.logical_not_(),
+    ):
         for i in range(3):
             y, z = x.clone(), x.to(D)
             write(y[i])
@@ -206,9 +210,7 @@ def test_every_variant_of_an_operator_exists():
         same(getattr(torch, name), x)
         same(lambda x, n=name: getattr(x, n + "_")(), x)
         if name != "relu":
-            same(
-                lambda x, n=name: getattr(torch, n)(x, out=torch.empty_like(x)), x
-            )
+            same(lambda x, n=name: getattr(torch, n)(x, out=torch.empty_like(x)), x)
 
 
 def test_resize_as_a_larger_tensor_keeps_the_elements():

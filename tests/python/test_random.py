@@ -163,7 +163,7 @@ def test_random_of_a_float_stays_exact(dtype, no_fallback):
 
 def test_random_covers_all_of_int64(no_fallback):
     x = empty(N, dtype=torch.int64).random_(-(2**63), None).cpu()
-    assert stats.kstest(x.double() / 2**64 + 0.5, "uniform").pvalue > SIGNIFICANCE
+    assert stats.kstest(x.double() / 2.0**64 + 0.5, "uniform").pvalue > SIGNIFICANCE
     for bit in range(64):
         share = (x >> bit & 1).double().mean()
         assert abs(share - 0.5) < 0.02, bit

@@ -367,6 +367,7 @@ class Planner {
   // ATen 2.13's out forms of these leave a strided result as it was.
   static bool writes_strided(const FlatOp& op) {
     return !op.op->name.starts_with("aten.gelu") &&
+           !op.op->name.starts_with("aten.narrow_copy") &&
            !op.op->name.starts_with("aten.avg_pool3d");
   }
 

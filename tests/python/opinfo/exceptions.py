@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where the device may differ from PyTorch's CPU, and why: one row each.
 
-docs/operators.md is generated from this table (``python tests/python/opinfo/report.py``).
+``python tests/python/opinfo/report.py`` writes docs/operators.md with this table.
 A test that an exception covers must fail, so that no row outlives its reason; rows with
 ``strict=False`` say why that cannot be asked.
 """
@@ -45,7 +45,24 @@ EXCEPTIONS: list[Exception_] = [
             "out= may be an operand itself: the program reads before it writes",
             (ERRORS,),
         )
-        for op in ("cat", "kthvalue", "masked_select", "take")
+        for op in ("cat", "gather", "kthvalue", "masked_select", "take")
+    ),
+    Exception_(
+        "index_select",
+        "an expanded out= of another size is resized, which ends its overlap",
+        (ERRORS,),
+    ),
+    *(
+        Exception_(
+            op,
+            "saved statistics in out= have a size in evaluation; the CPU empties them",
+            (OUT,),
+        )
+        for op in ("native_batch_norm", "_batch_norm_with_update")
+    ),
+    *(
+        Exception_(op, "out= of a complex transform on the host stays empty", (OUT,))
+        for op in ("fft.ihfft2", "fft.ihfftn")
     ),
     *(
         Exception_(
@@ -95,6 +112,7 @@ METADATA_ONLY: dict[str, str] = {
             "nn.functional.feature_alpha_dropout.with_train",
             "nn.functional.fractional_max_pool2d",
             "nn.functional.fractional_max_pool3d",
+            "nn.functional.multi_head_attention_forward",
             "nn.functional.rrelu",
             "pca_lowrank",
             "svd_lowrank",

@@ -167,9 +167,7 @@ def main() -> None:
         "",
         *(
             [
-                "Not equal: "
-                + ", ".join(f"`{name}`" for name in sorted(failed))
-                + ".",
+                "Not equal: " + ", ".join(f"`{name}`" for name in sorted(failed)) + ".",
                 "",
             ]
             if failed
@@ -200,7 +198,7 @@ def main() -> None:
         "| overload | status | proven calls |",
         "|---|---|---|",
         *(
-            f"| `{name}` | {s} | {proven.get(name) or proven.get(_C.functional_name(name)) or ''} |"
+            f"| `{name}` | {s} | {proven[_C.functional_name(name)] or ''} |"
             for name, _, s in rows
         ),
         "",

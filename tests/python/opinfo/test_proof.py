@@ -36,7 +36,9 @@ def record(op, dtype) -> None:
             with recorder:
                 results = compare.call(op, device)
                 wanted = [
-                    x for x in results if isinstance(x, torch.Tensor) and x.requires_grad
+                    x
+                    for x in results
+                    if isinstance(x, torch.Tensor) and x.requires_grad
                 ]
                 if wanted and device.tensors:
                     seeds = [torch.ones_like(x) for x in wanted]
