@@ -3,8 +3,10 @@
 #             PROMPT="..." DTYPE=float32|bfloat16 TOKENS=200
 # make test   C++ and Python tests, formatting
 # make build  the three libraries, into python/torch_neuronx
+# make test-operators   PyTorch's operator database in every dtype, and the
+#             hardware's programs that it reaches; then docs/operators.md
 # make bench  benchmarks, as ratios; make format; make clean
-.PHONY: demo test build build-test bench format check clean
+.PHONY: demo test test-operators build build-test bench format check clean
 
 SUPPORTED := import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 15))
 PYTHON ?= $(firstword $(foreach p,python3 python3.14 python3.13 python3.12 \
@@ -28,6 +30,10 @@ demo: build $(STAMPS)/demo
 test: build-test check
 	$(VENV)/bin/ctest --test-dir build --output-on-failure -j 2
 	$(PY) -m pytest -n 2 tests/python
+
+test-operators: build-test
+	TORCH_NEURONX_OPINFO=all $(PY) -m pytest -n 2 tests/python/opinfo
+	$(PY) tests/python/opinfo/report.py
 
 build: $(STAMPS)/build
 	CMAKE_ARGS="-DTORCH_NEURONX_TESTS=OFF $(CMAKE_ARGS)" \

@@ -11,7 +11,10 @@ import torch
 from torch.testing._internal.opinfo.core import OpInfo, SampleInput
 from torch.utils._pytree import tree_leaves, tree_map
 
-# Of each entry and dtype; 0 is all. The exhaustive run sets it to 0.
+# `make test-operators` sets it: every dtype, and every hardware program.
+EXHAUSTIVE = os.environ.get("TORCH_NEURONX_OPINFO") == "all"
+
+# Of each entry and dtype; 0 is all.
 SAMPLES = int(os.environ.get("TORCH_NEURONX_OPINFO_SAMPLES", "8"))
 
 # (relative, absolute): the CPU's own kernels run behind the simulator, but sums
