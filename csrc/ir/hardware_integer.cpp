@@ -312,6 +312,9 @@ Values rewrite_scatter(Builder& b, const Site& site, const Values& operands) {
     return {scatter_add(b, site, operands)};
   if (combine == "stablehlo.maximum" || combine == "stablehlo.minimum") {
     const bool minimum = combine == "stablehlo.minimum";
+    // The order of the limbs is that of 64 bits, which narrowing would cut.
+    if (itemsize(dtype) == 8 && !site.target.native_int64)
+      throw Inexpressible("its 64-bit integers are not native");
     return {
         itemsize(dtype) <= 2
             ? scatter_small(b, site, operands, minimum ? "minimum" : "maximum")
