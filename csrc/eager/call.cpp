@@ -114,13 +114,19 @@ void read_tensor(const OpInfo& info,
   }
   call.tensors.push_back(impl);
   const auto dtype = c10::typeMetaToScalarType(impl->dtype());
-  call.host_only |= !on_device_dtype(dtype);
+  // Views whose elements are the conjugates or negatives of what the memory
+  // holds: operators that core lets see them must not take it for them.
+  constexpr c10::DispatchKeySet kMathBits(
+      {c10::DispatchKey::Conjugate, c10::DispatchKey::Negative});
+  const bool math_bits = impl->key_set().has_any(kMathBits);
+  call.host_only |= math_bits || !on_device_dtype(dtype);
   const auto sizes = impl->sizes();
   const bool contiguous = impl->is_contiguous();
   call.key.add(tagged(kTensor,
                       static_cast<uint64_t>(dtype) | sizes.size() << 8 |
                           static_cast<uint64_t>(contiguous) << 16 |
-                          static_cast<uint64_t>(written) << 17));
+                          static_cast<uint64_t>(written) << 17 |
+                          static_cast<uint64_t>(math_bits) << 18));
   for (int64_t size : sizes) {
     call.key.add(static_cast<uint64_t>(size));
   }

@@ -33,7 +33,7 @@ def test_cat_and_stack_find_their_device_from_a_list():
     same(lambda x: torch.cat([x, x], 1), x)
     same(lambda x: torch.stack((x[:1], x[1:])), x)
     same(lambda x: torch.cat([x, x.new_empty(0)]), x)
-    with pytest.raises(RuntimeError, match="non-empty|at least"):
+    with pytest.raises((RuntimeError, ValueError), match="non-empty"):
         torch.cat([])
 
 
@@ -140,7 +140,9 @@ def test_numbers_on_either_side(name):
     function = getattr(torch, name)
     for x in (torch.tensor([1.0, -2.0]), torch.tensor([3, 5]), torch.tensor([True])):
         for number in (-2.0, 3):
-            if name == "maximum":
+            if name == "sub" and x.dtype == torch.bool:
+                continue  # refused on every device
+            if name in ("maximum", "atan2"):
                 same(lambda x, n=number: function(x, torch.tensor(n)), x)
                 continue
             same(lambda x, n=number: function(x, n), x)
