@@ -185,13 +185,13 @@ def test_shift_and_power_of_int64():
     for rule, op, args in [
         ("arithmetic-shift", aten.bitwise_right_shift.Tensor, (x, n)),
         ("int64-power", aten.pow.Tensor_Tensor, (x, n)),
-        ("int64-power", aten.pow.Tensor_Scalar, (x, 11)),
+        (None, aten.pow.Tensor_Scalar, (x, 11)),  # products, which are taken
         ("int64-power", aten.pow.Tensor_Tensor, (few, n)),
     ]:
         program = program_of(op, args, {})
         broken = {text[1:].split(",")[0] for text in program.violations("trn2")}
         legal = program.legalized("trn2")
-        assert rule in broken or broken == set(), (op, broken)
+        assert rule in broken if rule else broken == set(), (op, broken)
         assert legal.violations("trn2") == []
         (actual,) = run_by_xla(legal, args, {})
         assert torch.equal(actual, op(*args)), op

@@ -2,8 +2,7 @@
 """Where the device may differ from PyTorch's CPU, and why: one row each.
 
 ``python tests/python/opinfo/report.py`` writes docs/operators.md with this table.
-A test that an exception covers must fail, so that no row outlives its reason; rows with
-``strict=False`` say why that cannot be asked.
+A test that an exception covers must fail, so that no row outlives its reason.
 """
 
 from dataclasses import dataclass
@@ -23,7 +22,6 @@ class Exception_:
     reason: str
     tests: tuple[str, ...] = ()  # all if empty
     dtypes: tuple[torch.dtype, ...] = ()  # all if empty
-    strict: bool = True
 
 
 _SPARSE = "sparse layouts have no device representation"

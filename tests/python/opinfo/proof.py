@@ -8,11 +8,13 @@ from typing import Any
 
 import torch
 from torch._ops import OpOverload
+from torch.testing._internal.opinfo.core import OpInfo
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
 
 import torch_neuronx
 import xla
+from opinfo import compare
 from opinfo.compare import TOLERANCES
 from torch_neuronx.decompose import find_op
 
@@ -69,6 +71,27 @@ def without_out(
         if not a.is_out and a.name in given
     }
     return functional, (), named
+
+
+def record(recorder: Recorder, op: OpInfo, dtype: torch.dtype) -> None:
+    """Runs the entry's samples on the device, forward and backward."""
+    for sample in compare.samples(op, dtype, requires_grad=op.supports_autograd):
+        device = compare.on_device(sample)
+        try:
+            with recorder:
+                results = compare.call(op, device)
+                wanted = [
+                    x
+                    for x in results
+                    if isinstance(x, torch.Tensor) and x.requires_grad
+                ]
+                if wanted and device.tensors:
+                    seeds = [torch.ones_like(x) for x in wanted]
+                    torch.autograd.grad(
+                        wanted, device.tensors, seeds, allow_unused=True
+                    )
+        except Exception:
+            continue  # test_opinfo.py says whether that is right
 
 
 def _key(x: Any) -> Any:

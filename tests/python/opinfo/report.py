@@ -29,7 +29,7 @@ from rich.progress import track  # noqa: E402
 from torch.testing._internal.common_methods_invocations import op_db  # noqa: E402
 
 import torch_neuronx  # noqa: E402
-from opinfo import compare, proof  # noqa: E402
+from opinfo import proof  # noqa: E402
 from opinfo.exceptions import EXCEPTIONS, METADATA_ONLY  # noqa: E402
 from torch_neuronx import _C  # noqa: E402
 
@@ -69,7 +69,7 @@ def run_database() -> tuple[dict[str, str], Counter, Counter]:
         recorder.calls.clear()
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            run(op, recorder)
+            proof.record(recorder, op, torch.float32)
         for name in torch_neuronx.get_fallback_ops():
             reasons.setdefault(name, reason(name, caught))
         executed.update(torch_neuronx.get_executed_ops())
@@ -86,28 +86,6 @@ def run_database() -> tuple[dict[str, str], Counter, Counter]:
         proven,
         failed,
     )
-
-
-def run(op, recorder) -> None:
-    for sample in compare.samples(op, torch.float32, op.supports_autograd):
-        device = compare.on_device(sample)
-        try:
-            with recorder:
-                results = compare.call(op, device)
-                wanted = [
-                    x
-                    for x in results
-                    if isinstance(x, torch.Tensor) and x.requires_grad
-                ]
-                if wanted and device.tensors:
-                    torch.autograd.grad(
-                        wanted,
-                        device.tensors,
-                        [torch.ones_like(x) for x in wanted],
-                        allow_unused=True,
-                    )
-        except Exception:
-            continue  # test_opinfo.py says whether that is right
 
 
 def reason(name: str, caught: list[warnings.WarningMessage]) -> str:

@@ -51,8 +51,7 @@ def expected(op, test: str, dtype: torch.dtype):
         yield
     except (Exception, pytest.fail.Exception):
         pytest.xfail(row.reason)
-    if row.strict:
-        pytest.fail(f"passes now, remove its exception: {row.reason}")
+    pytest.fail(f"passes now, remove its exception: {row.reason}")
 
 
 @contextlib.contextmanager
