@@ -10,6 +10,7 @@
 #include "common/strides.h"
 #include "eager/arguments.h"
 #include "eager/decompose.h"
+#include "eager/draw.h"
 #include "eager/random.h"
 #include "lowering/lowering.h"
 
@@ -343,66 +344,23 @@ class CallBuilder {
     return seed;
   }
 
-  // The seed behind the operands that the operator has.
-  std::vector<Value> lower_with_seed(Entry& entry,
-                                     const std::vector<TensorType>& types) {
-    const auto& draw = *info_.draw;
-    std::vector<TensorType> operand_types;
-    for (Value operand : operands_) {
-      operand_types.push_back(builder_.type(operand));
-    }
-    entry.random_blocks =
-        static_cast<uint64_t>((draw.count(operand_types) + 3) / 4);
-    auto operands = operands_;
-    auto arguments = arguments_;
-    for (Value value : add_seed()) {
-      arguments.push_back(ir::Operand{static_cast<int32_t>(operands.size())});
-      operands.push_back(value);
-    }
-    return *lowering::call(builder_, draw.lowering, operands, arguments, types);
-  }
-
   std::vector<Value> lower_random(Entry& entry,
                                   const std::vector<TensorType>& types) {
-    const auto& draw = *info_.draw;
-    if (draw.count != nullptr) {
-      return lower_with_seed(entry, types);
+    const auto seed = add_seed();
+    auto drawn = draw(builder_,
+                      *info_.draw,
+                      info_.arguments[0].kind == ArgumentKind::Tensor &&
+                          !info_.arguments[0].out,
+                      operands_,
+                      arguments_,
+                      types,
+                      seed[0],
+                      seed[1]);
+    if (!drawn) {
+      throw Refused(fmt::format("{} is not lowered", info_.draw->lowering));
     }
-    const bool tensor = info_.arguments[0].kind == ArgumentKind::Tensor &&
-                        !info_.arguments[0].out &&
-                        std::holds_alternative<ir::Operand>(arguments_[0]);
-    std::vector<Value> operands{
-        tensor ? operands_[0]
-               : builder_.constant(types[0].dtype, 0, types[0].shape)};
-    for (Value value : add_seed()) {
-      operands.push_back(value);
-    }
-    std::vector<Attribute> arguments{
-        ir::Operand{0}, ir::Operand{1}, ir::Operand{2}};
-    const auto add = [&](int32_t& index) {
-      operands.push_back(operands_[index]);
-      index = static_cast<int32_t>(operands.size() - 1);
-    };
-    for (int position : draw.parameters) {
-      Attribute value = arguments_.at(position);
-      if (auto* operand = std::get_if<ir::Operand>(&value)) {
-        add(operand->index);
-      } else if (auto* number = std::get_if<ir::NumberTensor>(&value);
-                 number != nullptr && number->operand >= 0) {
-        add(number->operand);
-      }
-      arguments.push_back(std::move(value));
-    }
-    const int64_t elements =
-        std::max(builder_.type(operands[0]).numel(), types[0].numel());
-    entry.random_blocks =
-        static_cast<uint64_t>((draw.words * elements + 3) / 4);
-    auto results =
-        lowering::call(builder_, draw.lowering, operands, arguments, types);
-    if (!results) {
-      throw Refused(fmt::format("{} is not lowered", draw.lowering));
-    }
-    return *results;
+    entry.random_blocks = drawn->blocks;
+    return std::move(drawn->results);
   }
 
   void finish(Built& built, const std::vector<Value>& results) {

@@ -18,32 +18,18 @@
 #include "runtime/generator.h"
 #include "runtime/queue.h"
 #include "runtime/stream.h"
+#include "runtime/tensor.h"
 
 namespace neuronx::eager {
 namespace {
 
 at::Tensor make_output(const Output& spec, c10::DeviceIndex device) {
-  auto storage = c10::make_intrusive<c10::StorageImpl>(
-      c10::StorageImpl::use_byte_size_t(),
+  return runtime::new_tensor(
+      spec.dtype,
+      spec.sizes,
+      spec.contiguous ? c10::IntArrayRef() : c10::IntArrayRef(spec.strides),
       spec.bytes,
-      runtime::allocate(spec.bytes, device),
-      &runtime::allocator(),
-      /*resizable=*/true);
-  auto impl = c10::make_intrusive<c10::TensorImpl>(
-      c10::Storage(std::move(storage)),
-      c10::DispatchKeySet(c10::DispatchKey::PrivateUse1),
-      c10::scalarTypeToTypeMeta(spec.dtype));
-  if (spec.contiguous) {
-    impl->set_sizes_contiguous(spec.sizes);
-  } else {
-    impl->set_sizes_and_strides(spec.sizes, spec.strides);
-  }
-  return at::Tensor(std::move(impl));
-}
-
-void* address(const c10::TensorImpl* impl) {
-  return static_cast<char*>(impl->storage().mutable_data()) +
-         impl->storage_offset() * impl->itemsize();
+      device);
 }
 
 void check_pair(const OpInfo& info,
@@ -189,11 +175,11 @@ void launch(OpInfo& info,
       slot.more_scalars = std::move(more_scalars);
       void** a = slot.operands();
       for (const int16_t i : entry.inputs) {
-        *a++ = address(call.tensors[i]);
+        *a++ = runtime::address(call.tensors[i]);
       }
       for (const int16_t r : entry.results) {
-        *a++ = r >= 0 ? address(fresh[r].unsafeGetTensorImpl())
-                      : address(call.tensors[-1 - r]);
+        *a++ = r >= 0 ? runtime::address(fresh[r].unsafeGetTensorImpl())
+                      : runtime::address(call.tensors[-1 - r]);
       }
       uint64_t* s = slot.values();
       for (const int16_t i : entry.scalars) {

@@ -5,8 +5,11 @@
 
 namespace neuronx::python {
 
-// Program, Value, GraphBuilder, program(), lowered_ops() and the decompose
+// Program, program(), lowered_ops() and the decompose
 // callback.
 void bind_programs(pybind11::module_& m);
+// Value, Number and GraphBuilder.
+void bind_graph_builder(pybind11::module_& m);
+void bind_graphs(pybind11::module_& m);
 
 }  // namespace neuronx::python

@@ -261,6 +261,8 @@ PYBIND11_MODULE(_C, m) {
   bind_streams(m);
   bind_memory(m);
   bind_observation(m);
+  neuronx::python::bind_graph_builder(m);
   neuronx::python::bind_programs(m);
+  neuronx::python::bind_graphs(m);
   torch_neuronx::initialize();
 }

@@ -6,169 +6,18 @@
 #include <torch/csrc/jit/python/pybind_utils.h>
 
 #include "compiler/neuronx_cc.h"
-#include "eager/arguments.h"
 #include "eager/decompose.h"
 #include "eager/kernel.h"
 #include "ir/hardware.h"
 #include "ir/print.h"
 #include "lowering/lowering.h"
 #include "python/bind.h"
+#include "python/graph_builder.h"
 
 namespace py = pybind11;
 
 namespace neuronx::python {
 namespace {
-
-// "aten::add.Tensor", "aten::relu" or "aten::relu.default".
-c10::OperatorHandle find_op(std::string name) {
-  if (name.ends_with(".default")) {
-    name.resize(name.size() - 8);
-  }
-  std::string overload;
-  if (const auto dot = name.find('.'); dot != std::string::npos) {
-    overload = name.substr(dot + 1);
-    name.resize(dot);
-  }
-  return c10::Dispatcher::singleton().findSchemaOrThrow(name.c_str(),
-                                                        overload.c_str());
-}
-
-struct GraphBuilder {
-  ir::Builder* builder;
-  ir::Values operands;
-  std::optional<ir::Values> results;
-
-  int32_t parameter(size_t i) const { return operands.at(i).id; }
-
-  std::vector<int32_t> call(
-      const std::string& name,
-      const py::list& arguments,
-      const std::vector<std::pair<py::object, std::vector<int64_t>>>& types);
-
-  void finish(const std::vector<int32_t>& ids) {
-    results.emplace();
-    for (int32_t id : ids) {
-      results->push_back({id});
-    }
-  }
-};
-
-bool takes_tensor(const c10::Type& type) {
-  if (type.kind() == c10::TypeKind::OptionalType) {
-    return takes_tensor(*type.castRaw<c10::OptionalType>()->getElementType());
-  }
-  return type.kind() == c10::TypeKind::TensorType;
-}
-
-DType to_dtype(const py::handle& object) {
-  const auto scalar = reinterpret_cast<THPDtype*>(object.ptr())->scalar_type;
-  const auto dtype = eager::to_dtype(scalar);
-  if (!dtype) {
-    throw lowering::Unsupported(std::string(c10::toString(scalar)) +
-                                " has no device representation");
-  }
-  return *dtype;
-}
-
-ir::Attribute to_attribute(const py::handle& object,
-                           const c10::Type& type,
-                           ir::Values& operands) {
-  if (object.is_none()) {
-    return {};
-  }
-  if (py::isinstance<ir::Value>(object)) {
-    operands.push_back(object.cast<ir::Value>());
-    return ir::Operand{static_cast<int32_t>(operands.size() - 1)};
-  }
-  const bool tensor = takes_tensor(type);
-  if (py::isinstance<py::bool_>(object)) {
-    const bool value = object.cast<bool>();
-    if (tensor) {
-      return ir::NumberTensor{DType::Bool, true, value};
-    }
-    return value;
-  }
-  if (py::isinstance<py::int_>(object)) {
-    const auto value = object.cast<int64_t>();
-    if (tensor) {
-      return ir::NumberTensor{DType::Int64, true, value};
-    }
-    return value;
-  }
-  if (py::isinstance<py::float_>(object)) {
-    const auto value = object.cast<double>();
-    if (tensor) {
-      return ir::NumberTensor{DType::Float64, true, value};
-    }
-    return value;
-  }
-  if (THPDtype_Check(object.ptr())) {
-    return to_dtype(object);
-  }
-  if (py::isinstance<py::str>(object)) {
-    return object.cast<std::string>();
-  }
-  if (py::isinstance<py::sequence>(object)) {
-    const auto list = object.cast<py::sequence>();
-    bool values = false, doubles = false;
-    for (const auto& element : list) {
-      values = values || py::isinstance<ir::Value>(element);
-      doubles = doubles || py::isinstance<py::float_>(element);
-    }
-    if (values) {
-      ir::OperandList indices;
-      for (const auto& element : list) {
-        if (element.is_none()) {
-          indices.indices.push_back(-1);
-          continue;
-        }
-        operands.push_back(element.cast<ir::Value>());
-        indices.indices.push_back(static_cast<int32_t>(operands.size() - 1));
-      }
-      return indices;
-    }
-    if (doubles) {
-      return list.cast<std::vector<double>>();
-    }
-    return list.cast<std::vector<int64_t>>();
-  }
-  throw lowering::Unsupported(
-      "an argument of type " +
-      py::str(py::type::of(object)).cast<std::string>() +
-      " cannot be part of a program");
-}
-
-std::vector<int32_t> GraphBuilder::call(
-    const std::string& name,
-    const py::list& arguments,
-    const std::vector<std::pair<py::object, std::vector<int64_t>>>& types) {
-  const auto op = find_op(name);
-  const auto& schema = op.schema();
-  ir::Values inner;
-  std::vector<ir::Attribute> attributes;
-  for (size_t i = 0; i < arguments.size(); ++i) {
-    attributes.push_back(to_attribute(
-        arguments[i], *schema.arguments().at(i).real_type(), inner));
-  }
-  std::vector<ir::TensorType> results;
-  for (const auto& [dtype, shape] : types) {
-    if (dtype.is_none()) {
-      results.push_back({DType::Bool, {0}});
-    } else {
-      results.push_back({to_dtype(dtype), shape});
-    }
-  }
-  const auto values = lowering::call(
-      *builder, eager::op_info(op).functional, inner, attributes, results);
-  if (!values) {
-    throw lowering::Unsupported(name + " has no lowering");
-  }
-  std::vector<int32_t> ids;
-  for (ir::Value value : *values) {
-    ids.push_back(value.id);
-  }
-  return ids;
-}
 
 py::object to_python(const c10::IValue& value) {
   if (value.isDevice()) {
@@ -185,7 +34,7 @@ void set_decompose_callback(py::function callback) {
              const torch::jit::Stack& arguments,
              const ir::Values& operands) -> std::optional<ir::Values> {
         py::gil_scoped_acquire acquire;
-        GraphBuilder builder{&body, operands, std::nullopt};
+        GraphBuilder builder(body, operands);
         const auto op = find_op(functional);
         py::list positional;
         py::dict keywords;
@@ -212,7 +61,7 @@ void set_decompose_callback(py::function callback) {
                     py::tuple(positional),
                     keywords)
                 .cast<bool>();
-        return done ? builder.results : std::nullopt;
+        return done ? builder.results() : std::nullopt;
       });
 }
 
@@ -300,13 +149,6 @@ void bind_programs(py::module_& m) {
       m, "Unsupported", PyExc_RuntimeError);
   py::register_exception<ir::hardware::Illegal>(
       m, "IllegalProgram", PyExc_RuntimeError);
-  py::class_<ir::Value>(m, "Value")
-      .def(py::init([](int32_t id) { return ir::Value{id}; }))
-      .def_readonly("id", &ir::Value::id);
-  py::class_<GraphBuilder>(m, "GraphBuilder")
-      .def("parameter", &GraphBuilder::parameter)
-      .def("call", &GraphBuilder::call)
-      .def("finish", &GraphBuilder::finish);
   py::class_<ir::Program>(m, "Program")
       .def_property_readonly(
           "stablehlo",

@@ -1,22 +1,74 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The ``torch.compile`` backend "neuron". Not built yet: it says so."""
+"""The ``torch.compile`` backend "neuron": AOTAutograd's forward and backward graphs
+become programs (graphs.py)."""
 
+import functools
+import os
+import threading
+import warnings
 from collections.abc import Callable
+from dataclasses import asdict, fields, replace
 from typing import Any
 
 import torch
+from torch._decomp import core_aten_decompositions
+from torch._dynamo.backends.common import aot_autograd
+from torch._functorch.partitioners import min_cut_rematerialization_partition
+from torch._ops import OpOverload
+from torch.fx import GraphModule
+from torch.utils._pytree import tree_leaves
+
+from torch_neuronx import graphs, random_operators
+from torch_neuronx.lowering import EMPTIES, lowered
+
+__all__ = [
+    "get_dynamo_metrics",
+    "neuron_backend",
+    "reset_dynamo_metrics",
+    "set_model_name",
+]
 
 _model_name = ""
+_told: set[str] = set()
+_lock = threading.Lock()
 
 
 def neuron_backend(
-    graph: torch.fx.GraphModule, example_inputs: list[Any], **options: Any
+    graph: GraphModule,
+    example_inputs: list[Any],
+    *,
+    mode: str | None = None,
+    options: dict[str, Any] | None = None,
+    **more: Any,
 ) -> Callable[..., Any]:
-    """What ``torch.compile(backend="neuron")`` calls for each graph."""
-    raise NotImplementedError(
-        'torch.compile(backend="neuron") is not implemented yet. Run the model '
-        'without torch.compile, or with backend="aot_eager" to check that it traces'
-    )
+    """What ``torch.compile(backend="neuron")`` calls for each graph.
+
+    Args:
+        graph: of Dynamo.
+        example_inputs: fake tensors and numbers.
+        mode: has no effect but for a warning, unless it is "default".
+        options: ``model_name`` labels errors and artefacts (see
+            ``set_model_name``); ``fallback_execution`` runs a graph that cannot be
+            compiled operator by operator instead of raising, and wins over
+            ``TORCH_NEURONX_DISABLE_FALLBACK_EXECUTION``. Others are reported once.
+
+    Raises GraphError for a graph that has no program.
+    """
+    settings = _settings(mode, {**(options or {}), **more})
+    compilers = {
+        f"{name}_compiler": functools.partial(_compile, replace(settings, kind=kind))
+        for name, kind in {
+            "fw": "forward",
+            "bw": "backward",
+            "inference": "inference",
+        }.items()
+    }
+    return aot_autograd(
+        **compilers,
+        decompositions=decompositions(),
+        partition_fn=min_cut_rematerialization_partition,
+        keep_inference_input_mutations=True,
+    )(graph, example_inputs)
 
 
 def set_model_name(name: str) -> None:
@@ -25,10 +77,86 @@ def set_model_name(name: str) -> None:
     _model_name = str(name)
 
 
-def get_dynamo_metrics() -> dict[str, int]:
-    """Graphs compiled by this backend: none yet."""
-    return {"graphs": 0}
+def get_dynamo_metrics() -> dict[str, int | float]:
+    """Counts since the start or ``reset_dynamo_metrics``.
+
+    ``graphs``: captured graphs, forward and backward; ``programs``: one for each
+    combination of shapes; ``lowering_seconds``: spent on turning graphs into
+    programs, without compiling these; ``fallbacks``: graphs that run operator by
+    operator; ``cpu_graphs``: graphs without a neuron tensor, left to the CPU.
+    """
+    return asdict(graphs.counts)
 
 
 def reset_dynamo_metrics() -> None:
     """Sets the counts of ``get_dynamo_metrics`` to zero."""
+    for entry in fields(graphs.counts):
+        setattr(graphs.counts, entry.name, type(getattr(graphs.counts, entry.name))())
+
+
+@functools.cache
+def decompositions() -> dict[OpOverload, Callable[..., Any]]:
+    """What AOTAutograd takes apart: core ATen's decompositions of operators that
+    have no lowering here. Others follow when the graph becomes a program."""
+    return {
+        op: function
+        for op, function in core_aten_decompositions().items()
+        if isinstance(op, OpOverload)
+        and op.name() not in lowered()
+        and op not in EMPTIES
+        and op not in random_operators.RULES
+    }
+
+
+def _compile(
+    settings: graphs.Settings, module: GraphModule, args: list[Any]
+) -> Callable[..., Any]:
+    if not _uses_neuron(module):
+        graphs.counts.cpu_graphs += 1
+        return _boxed(module.forward)
+    try:
+        return graphs.Graph(module, settings).compile(args)
+    except graphs.GraphError as error:
+        if not settings.fallback:
+            raise
+        graphs.counts.fallbacks += 1
+        _tell(f"{error}; the graph runs operator by operator")
+        return _boxed(module.forward)
+
+
+def _boxed(function: Callable[..., Any]) -> Callable[[list[Any]], Any]:
+    def call(args: list[Any]) -> Any:
+        given = list(args)
+        args.clear()
+        return function(*given)
+
+    call._boxed_call = True  # type: ignore[attr-defined]
+    return call
+
+
+def _uses_neuron(module: GraphModule) -> bool:
+    return any(
+        isinstance(leaf, torch.Tensor) and leaf.device.type == "neuron"
+        for node in module.graph.nodes
+        for leaf in tree_leaves(node.meta.get("val"))
+    )
+
+
+def _settings(mode: str | None, options: dict[str, Any]) -> graphs.Settings:
+    if mode not in (None, "default"):
+        _tell(f"torch.compile(mode={mode!r}) has no effect on neuron")
+    disabled = os.environ.get("TORCH_NEURONX_DISABLE_FALLBACK_EXECUTION", "1")
+    name = options.pop("model_name", _model_name)
+    fallback = options.pop("fallback_execution", disabled.lower() in ("0", "false"))
+    for option in options:
+        _tell(f"torch.compile(options={{{option!r}: ...}}) has no effect on neuron")
+    return graphs.Settings(str(name), fallback=bool(fallback))
+
+
+def _tell(text: str) -> None:
+    """Warns, once for each text."""
+    with _lock:
+        if text in _told:
+            return
+        _told.add(text)
+    warnings.warn(text, stacklevel=2)

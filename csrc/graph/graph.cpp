@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "graph/graph.h"
+
+#include <bit>
+
+#include "runtime/generator.h"
+#include "runtime/queue.h"
+#include "runtime/stream.h"
+#include "runtime/tensor.h"
+
+namespace neuronx::graph {
+namespace {
+
+bool fits(const Input& input, const at::Tensor& tensor) {
+  const c10::TensorImpl* impl = tensor.unsafeGetTensorImpl();
+  if (input.kind == Input::Kind::Number) {
+    return impl->device().is_cpu() && impl->dim() == 0 &&
+           tensor.scalar_type() == input.dtype;
+  }
+  return input.kind == Input::Kind::Tensor &&
+         tensor.scalar_type() == input.dtype &&
+         impl->sizes() == c10::IntArrayRef(input.sizes) &&
+         (input.contiguous
+              ? impl->is_contiguous()
+              : impl->strides() == c10::IntArrayRef(input.strides)) &&
+         impl->device().type() == c10::DeviceType::PrivateUse1;
+}
+
+bool fits(const Input& input, const Argument& argument) {
+  if (input.kind == Input::Kind::Ignored) {
+    return true;
+  }
+  if (const auto* tensor = std::get_if<at::Tensor>(&argument)) {
+    return fits(input, *tensor);
+  }
+  if (const auto* integer = std::get_if<int64_t>(&argument)) {
+    return input.kind == Input::Kind::Integer && input.value == *integer;
+  }
+  return input.kind == Input::Kind::Number &&
+         std::holds_alternative<double>(argument);
+}
+
+bool fits(const Variant& variant, const Arguments& arguments) {
+  if (variant.inputs.size() != arguments.size()) {
+    return false;
+  }
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    if (!fits(variant.inputs[i], arguments[i])) {
+      return false;
+    }
+  }
+  return true;
+}
+
+c10::DeviceIndex device_of(const Variant& variant, const Arguments& arguments) {
+  c10::DeviceIndex device = -1;
+  for (int32_t i : variant.tensors) {
+    const auto& tensor = std::get<at::Tensor>(arguments[i]);
+    TORCH_CHECK(device < 0 || device == tensor.get_device(),
+                "Expected all tensors to be on the same device, but found at "
+                "least two devices, neuron:",
+                static_cast<int>(device),
+                " and ",
+                tensor.device(),
+                "! (when calling a compiled graph)");
+    device = static_cast<c10::DeviceIndex>(tensor.get_device());
+  }
+  return device < 0 ? variant.device : device;
+}
+
+// Runtime scalars are float32 or int64 (ir::Operand).
+uint64_t bits(const Argument& argument) {
+  double value = 0;
+  if (const auto* tensor = std::get_if<at::Tensor>(&argument)) {
+    if (!c10::isFloatingType(tensor->scalar_type())) {
+      return static_cast<uint64_t>(tensor->item().toLong());
+    }
+    value = tensor->item().toDouble();
+  } else {
+    value = std::get<double>(argument);
+  }
+  return std::bit_cast<uint32_t>(static_cast<float>(value));
+}
+
+Argument make_output(const Output& spec,
+                     const Arguments& arguments,
+                     const Arguments& made,
+                     c10::DeviceIndex device) {
+  switch (spec.kind) {
+    case Output::Kind::New:
+      return runtime::new_tensor(
+          spec.dtype, spec.sizes, spec.strides, spec.bytes, device);
+    case Output::Kind::View:
+      return runtime::new_view(std::get<at::Tensor>(made[spec.index]),
+                               spec.sizes,
+                               spec.strides,
+                               spec.offset);
+    case Output::Kind::Argument:
+      return arguments[spec.index];
+    case Output::Kind::Integer:
+      return spec.value;
+    case Output::Kind::None:
+      break;
+  }
+  return {};
+}
+
+}  // namespace
+
+const Variant* Graph::find(const Arguments& arguments) const {
+  const Variant* last = last_.load(std::memory_order_acquire);
+  if (last != nullptr && fits(*last, arguments)) {
+    return last;
+  }
+  std::lock_guard lock(mutex_);
+  for (const auto& variant : variants_) {
+    if (variant.get() != last && fits(*variant, arguments)) {
+      last_.store(variant.get(), std::memory_order_release);
+      return variant.get();
+    }
+  }
+  return nullptr;
+}
+
+void Graph::add(std::unique_ptr<Variant> variant) {
+  std::lock_guard lock(mutex_);
+  variants_.push_back(std::move(variant));
+}
+
+size_t Graph::size() const {
+  std::lock_guard lock(mutex_);
+  return variants_.size();
+}
+
+Arguments launch(const Variant& variant, const Arguments& arguments) {
+  const c10::DeviceIndex device = device_of(variant, arguments);
+  Arguments outputs;
+  outputs.reserve(variant.outputs.size());
+  for (const Output& spec : variant.outputs) {
+    outputs.push_back(make_output(spec, arguments, outputs, device));
+  }
+  if (!variant.executable) {
+    return outputs;
+  }
+  runtime::Queue& queue = runtime::current_queue(device);
+  uint64_t seed = 0, offset = 0;
+  if (variant.random_blocks > 0) {
+    std::tie(seed, offset) = runtime::generator_or_default(std::nullopt, device)
+                                 .reserve(variant.random_blocks);
+  }
+  std::unique_ptr<void*[]> more;
+  const size_t addresses = variant.tensors.size() + variant.results.size();
+  if (addresses > runtime::Launch::kInlineAddresses) {
+    more.reset(new void*[addresses]);
+  }
+  std::unique_ptr<uint64_t[]> scalars(
+      new uint64_t[variant.executable->scalar_inputs()]);
+  uint64_t* s = scalars.get();
+  for (int32_t i : variant.numbers) {
+    *s++ = bits(arguments[i]);
+  }
+  if (variant.random_blocks > 0) {
+    *s++ = seed;
+    *s++ = offset;
+  }
+  queue.push([&](runtime::Launch& slot) {
+    slot.executable = variant.executable.get();
+    slot.more = std::move(more);
+    slot.more_scalars = std::move(scalars);
+    void** a = slot.operands();
+    for (int32_t i : variant.tensors) {
+      *a++ = runtime::address(
+          std::get<at::Tensor>(arguments[i]).unsafeGetTensorImpl());
+    }
+    for (int32_t r : variant.results) {
+      *a++ = runtime::address(
+          std::get<at::Tensor>(outputs[r]).unsafeGetTensorImpl());
+    }
+  });
+  return outputs;
+}
+
+}  // namespace neuronx::graph

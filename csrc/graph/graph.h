@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// Graph: a compiled function of tensors, one executable for each combination
+// of argument shapes that it has been called with.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <variant>
+#include <vector>
+
+#include "compiler/executable.h"
+
+namespace neuronx::graph {
+
+// monostate is None or what no program reads.
+using Argument = std::variant<std::monostate, at::Tensor, int64_t, double>;
+using Arguments = std::vector<Argument>;
+
+// What an argument must be for a variant to serve the call.
+struct Input {
+  enum class Kind : uint8_t { Tensor, Number, Integer, Ignored } kind;
+  // Tensor: on the device. Number: a float, or a 0-dim tensor on the CPU.
+  c10::ScalarType dtype = c10::ScalarType::Undefined;
+  c10::SmallVector<int64_t, 5> sizes = {}, strides = {};
+  bool contiguous = true;
+  int64_t value = 0;  // Integer
+};
+
+struct Output {
+  enum class Kind : uint8_t { New, View, Argument, Integer, None } kind;
+  // View: the output whose memory it shows. Argument: its position.
+  int32_t index = -1;
+  c10::ScalarType dtype = c10::ScalarType::Undefined;
+  // Empty strides: row-major.
+  c10::SmallVector<int64_t, 5> sizes = {}, strides = {};
+  int64_t offset = 0;
+  size_t bytes = 0;
+  int64_t value = 0;  // Integer
+};
+
+struct Variant {
+  std::vector<Input> inputs;
+  // Arguments that are the program's tensors and, behind them, its scalars.
+  std::vector<int32_t> tensors, numbers;
+  std::vector<Output> outputs;
+  // Outputs that the program's results which overwrite no argument fill.
+  std::vector<int32_t> results;
+  // Null if there is nothing to compute.
+  std::shared_ptr<compiler::Executable> executable;
+  // Philox blocks of a call; seed and offset are then the last scalars.
+  uint64_t random_blocks = 0;
+  c10::DeviceIndex device = 0;  // of graphs without a tensor argument
+};
+
+class Graph {
+ public:
+  // nullptr: no variant fits these arguments.
+  const Variant* find(const Arguments& arguments) const;
+  void add(std::unique_ptr<Variant> variant);
+  size_t size() const;
+
+ private:
+  // The one that fit last is tried first.
+  mutable std::atomic<const Variant*> last_{nullptr};
+  mutable std::mutex mutex_;
+  std::vector<std::unique_ptr<const Variant>> variants_;
+};
+
+// Queues the call on the current stream and returns its outputs in order;
+// Argument and Integer outputs are there too.
+Arguments launch(const Variant& variant, const Arguments& arguments);
+
+}  // namespace neuronx::graph

@@ -1,0 +1,402 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "python/graph_builder.h"
+
+#include <pybind11/functional.h>
+#include <pybind11/stl.h>
+#include <torch/csrc/Dtype.h>
+
+#include "eager/arguments.h"
+#include "eager/draw.h"
+#include "eager/op_info.h"
+#include "lowering/lowering.h"
+#include "python/bind.h"
+
+namespace py = pybind11;
+
+namespace neuronx::python {
+namespace {
+
+bool takes_tensor(const c10::Type& type) {
+  if (type.kind() == c10::TypeKind::OptionalType) {
+    return takes_tensor(*type.castRaw<c10::OptionalType>()->getElementType());
+  }
+  return type.kind() == c10::TypeKind::TensorType;
+}
+
+DType to_dtype(const py::handle& object) {
+  const auto scalar = reinterpret_cast<THPDtype*>(object.ptr())->scalar_type;
+  const auto dtype = eager::to_dtype(scalar);
+  if (!dtype) {
+    throw lowering::Unsupported(std::string(c10::toString(scalar)) +
+                                " has no device representation");
+  }
+  return *dtype;
+}
+
+// A runtime scalar in the place of a tensor: a 0-dim tensor on the CPU.
+struct Number {
+  int32_t id;
+  py::object dtype;
+};
+
+int32_t append(ir::Values& operands, ir::Value value) {
+  operands.push_back(value);
+  return static_cast<int32_t>(operands.size() - 1);
+}
+
+ir::Attribute list_attribute(const py::sequence& list, ir::Values& operands) {
+  bool values = false, doubles = false;
+  for (const auto& element : list) {
+    values = values || py::isinstance<ir::Value>(element);
+    doubles = doubles || py::isinstance<py::float_>(element);
+  }
+  if (values) {
+    ir::OperandList indices;
+    for (const auto& element : list) {
+      indices.indices.push_back(
+          element.is_none() ? -1 : append(operands, element.cast<ir::Value>()));
+    }
+    return indices;
+  }
+  if (doubles) {
+    return list.cast<std::vector<double>>();
+  }
+  return list.cast<std::vector<int64_t>>();
+}
+
+template <typename T>
+ir::Attribute number_attribute(T value, DType dtype, bool tensor) {
+  if (tensor) {
+    return ir::NumberTensor{dtype, true, value};
+  }
+  return value;
+}
+
+ir::Attribute to_attribute(const py::handle& object,
+                           const c10::Type& type,
+                           ir::Values& operands) {
+  if (object.is_none()) {
+    return {};
+  }
+  if (py::isinstance<ir::Value>(object)) {
+    return ir::Operand{append(operands, object.cast<ir::Value>())};
+  }
+  const bool tensor = takes_tensor(type);
+  if (py::isinstance<Number>(object)) {
+    const auto& number = object.cast<const Number&>();
+    const int32_t operand = append(operands, {number.id});
+    if (!tensor) {
+      return ir::Operand{operand};
+    }
+    const DType dtype = to_dtype(number.dtype);
+    if (is_floating_point(dtype)) {
+      return ir::NumberTensor{dtype, false, 0.0, operand};
+    }
+    return ir::NumberTensor{dtype, false, int64_t{0}, operand};
+  }
+  if (py::isinstance<py::bool_>(object)) {
+    return number_attribute(object.cast<bool>(), DType::Bool, tensor);
+  }
+  if (py::isinstance<py::int_>(object)) {
+    return number_attribute(object.cast<int64_t>(), DType::Int64, tensor);
+  }
+  if (py::isinstance<py::float_>(object)) {
+    return number_attribute(object.cast<double>(), DType::Float64, tensor);
+  }
+  if (THPDtype_Check(object.ptr())) {
+    return to_dtype(object);
+  }
+  if (py::isinstance<py::str>(object)) {
+    return object.cast<std::string>();
+  }
+  if (py::isinstance<py::sequence>(object)) {
+    return list_attribute(object.cast<py::sequence>(), operands);
+  }
+  throw lowering::Unsupported(
+      "an argument of type " +
+      py::str(py::type::of(object)).cast<std::string>() +
+      " cannot be part of a program");
+}
+
+// A call taken apart.
+struct Parts {
+  ir::Values operands;
+  std::vector<ir::Attribute> arguments;
+  std::vector<ir::TensorType> types;
+};
+
+Parts take_apart(const c10::FunctionSchema& schema,
+                 const py::list& arguments,
+                 const GraphBuilder::Types& types) {
+  Parts parts;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    parts.arguments.push_back(to_attribute(
+        arguments[i], *schema.arguments().at(i).real_type(), parts.operands));
+  }
+  for (const auto& [dtype, shape] : types) {
+    if (dtype.is_none()) {
+      parts.types.push_back({DType::Bool, {0}});
+    } else {
+      parts.types.push_back({to_dtype(dtype), shape});
+    }
+  }
+  return parts;
+}
+
+GraphBuilder::Ids to_ids(const ir::Values& values) {
+  GraphBuilder::Ids ids;
+  for (ir::Value value : values) {
+    ids.push_back(value.id);
+  }
+  return ids;
+}
+
+}  // namespace
+
+c10::OperatorHandle find_op(std::string name) {
+  if (name.ends_with(".default")) {
+    name.resize(name.size() - 8);
+  }
+  std::string overload;
+  if (const auto dot = name.find('.'); dot != std::string::npos) {
+    overload = name.substr(dot + 1);
+    name.resize(dot);
+  }
+  return c10::Dispatcher::singleton().findSchemaOrThrow(name.c_str(),
+                                                        overload.c_str());
+}
+
+GraphBuilder::GraphBuilder(std::string name)
+    : own_(std::in_place, std::move(name)), builder_(&*own_) {}
+
+GraphBuilder::GraphBuilder(ir::Builder& body, ir::Values operands)
+    : builder_(&body), operands_(std::move(operands)) {}
+
+ir::Values GraphBuilder::values(const Ids& ids) const {
+  ir::Values result;
+  for (int32_t id : ids) {
+    result.push_back({id});
+  }
+  return result;
+}
+
+int32_t GraphBuilder::tensor_parameter(const py::handle& dtype,
+                                       ir::Shape shape) {
+  tensors_.push_back(builder_->parameter({to_dtype(dtype), std::move(shape)}));
+  return tensors_.back().id;
+}
+
+int32_t GraphBuilder::number_parameter(bool floating) {
+  numbers_.push_back(
+      builder_->parameter({floating ? DType::Float32 : DType::Int64, {}}));
+  return numbers_.back().id;
+}
+
+int32_t GraphBuilder::constant(const py::handle& dtype,
+                               ir::Shape shape,
+                               const py::bytes& data) {
+  return builder_
+      ->constant(ir::TensorType{to_dtype(dtype), std::move(shape)},
+                 std::string(data))
+      .id;
+}
+
+std::pair<std::string, ir::Shape> GraphBuilder::type(int32_t id) const {
+  const auto type = builder_->type({id});
+  return {std::string(neuronx::name(type.dtype)), type.shape};
+}
+
+GraphBuilder::Ids GraphBuilder::call(const std::string& name,
+                                     const py::list& arguments,
+                                     const Types& types) {
+  const auto op = find_op(name);
+  const auto parts = take_apart(op.schema(), arguments, types);
+  const auto results = lowering::call(*builder_,
+                                      eager::op_info(op).functional,
+                                      parts.operands,
+                                      parts.arguments,
+                                      parts.types);
+  if (!results) {
+    throw lowering::Unsupported(name + " has no lowering");
+  }
+  return to_ids(*results);
+}
+
+GraphBuilder::Ids GraphBuilder::composite(const std::string& name,
+                                          const py::list& arguments,
+                                          const Types& types,
+                                          const Body& body) {
+  auto parts = take_apart(find_op(name).schema(), arguments, types);
+  ir::Builder inner(name);
+  Ids parameters;
+  for (ir::Value operand : parts.operands) {
+    parameters.push_back(inner.parameter(builder_->type(operand)).id);
+  }
+  GraphBuilder part(inner, values(parameters));
+  ir::Values results = values(body(part, parameters));
+  for (size_t k = 0; k < results.size(); ++k) {
+    if (!results[k]) {
+      results[k] = inner.constant(parts.types.at(k), std::string{});
+    }
+  }
+  std::string composite = name;
+  composite.replace(composite.find("::"), 2, ".");
+  return to_ids(builder_->composite(composite,
+                                    parts.operands,
+                                    std::move(parts.arguments),
+                                    inner.finish(results)));
+}
+
+ir::Value GraphBuilder::seed(int i) {
+  while (seed_.size() < 2) {
+    seed_.push_back(builder_->parameter({DType::Int64, {}}));
+  }
+  return seed_[i];
+}
+
+GraphBuilder::Ids GraphBuilder::draw(const std::string& name,
+                                     const py::list& arguments,
+                                     const Types& types) {
+  const auto* op = eager::find_random_op(name);
+  if (op == nullptr || !own_) {
+    throw lowering::Unsupported(
+        own_ ? name + " draws random numbers and has no lowering"
+             : name + " draws random numbers inside a branch or a loop");
+  }
+  const auto handle = find_op(name);
+  const auto parts = take_apart(handle.schema(), arguments, types);
+  const auto& first = handle.schema().arguments()[0];
+  ir::Value offset = seed(1);
+  if (random_blocks_ > 0) {
+    offset = builder_->add(
+        offset,
+        builder_->constant(DType::Int64, static_cast<int64_t>(random_blocks_)));
+  }
+  const auto drawn = eager::draw(*builder_,
+                                 *op,
+                                 takes_tensor(*first.type()) && !first.is_out(),
+                                 parts.operands,
+                                 parts.arguments,
+                                 parts.types,
+                                 seed(0),
+                                 offset);
+  if (!drawn) {
+    throw lowering::Unsupported(name + " has no lowering");
+  }
+  random_blocks_ += drawn->blocks;
+  return to_ids(drawn->results);
+}
+
+int32_t GraphBuilder::as_strided(int32_t extent,
+                                 const ir::Shape& size,
+                                 const ir::Shape& stride) {
+  return builder_->as_strided({extent}, size, stride, 0).id;
+}
+
+int32_t GraphBuilder::as_strided_scatter(int32_t extent,
+                                         int32_t value,
+                                         const ir::Shape& stride) {
+  return builder_->as_strided_scatter({extent}, {value}, stride, 0).id;
+}
+
+int32_t GraphBuilder::to_strided(int32_t value, const ir::Shape& stride) {
+  return builder_->to_strided({value}, stride).id;
+}
+
+int32_t GraphBuilder::convert(int32_t value, const py::handle& dtype) {
+  return builder_->convert({value}, to_dtype(dtype)).id;
+}
+
+int32_t GraphBuilder::reshape(int32_t value, const ir::Shape& shape) {
+  return builder_->reshape({value}, shape).id;
+}
+
+int32_t GraphBuilder::dynamic_slice(int32_t value,
+                                    const Ids& start,
+                                    const ir::Shape& size) {
+  return builder_->dynamic_slice({value}, values(start), size).id;
+}
+
+int32_t GraphBuilder::dynamic_update_slice(int32_t value,
+                                           int32_t update,
+                                           const Ids& start) {
+  return builder_->dynamic_update_slice({value}, {update}, values(start)).id;
+}
+
+ir::Region GraphBuilder::region(const Body& body) {
+  return [this, &body](ir::Builder& builder, const ir::Values& parameters) {
+    GraphBuilder part(builder, parameters);
+    return values(body(part, to_ids(parameters)));
+  };
+}
+
+GraphBuilder::Ids GraphBuilder::conditional(int32_t index,
+                                            const Ids& captures,
+                                            const std::vector<Body>& branches) {
+  std::vector<ir::Region> regions;
+  for (const Body& branch : branches) {
+    regions.push_back(region(branch));
+  }
+  return to_ids(builder_->conditional({index}, values(captures), regions));
+}
+
+GraphBuilder::Ids GraphBuilder::while_loop(const Ids& init,
+                                           const Body& condition,
+                                           const Body& body) {
+  return to_ids(
+      builder_->while_loop(values(init), region(condition), region(body)));
+}
+
+void GraphBuilder::finish(const Ids& ids) {
+  results_ = values(ids);
+}
+
+ir::Program GraphBuilder::build(const Ids& results,
+                                std::vector<int32_t> aliases) {
+  ir::Program program = builder_->finish(values(results), std::move(aliases));
+  program.parameters = tensors_;
+  for (const auto* scalars : {&numbers_, &seed_}) {
+    program.parameters.insert(
+        program.parameters.end(), scalars->begin(), scalars->end());
+  }
+  return program;
+}
+
+int GraphBuilder::scalar_count() const {
+  return static_cast<int>(numbers_.size() + seed_.size());
+}
+
+void bind_graph_builder(py::module_& m) {
+  py::class_<ir::Value>(m, "Value")
+      .def(py::init([](int32_t id) { return ir::Value{id}; }))
+      .def_readonly("id", &ir::Value::id);
+  py::class_<Number>(m, "Number")
+      .def(py::init([](int32_t id, py::object dtype) {
+        return Number{id, std::move(dtype)};
+      }));
+  py::class_<GraphBuilder>(m, "GraphBuilder")
+      .def(py::init<std::string>())
+      .def("parameter", &GraphBuilder::parameter)
+      .def("tensor_parameter", &GraphBuilder::tensor_parameter)
+      .def("number_parameter", &GraphBuilder::number_parameter)
+      .def("constant", &GraphBuilder::constant)
+      .def("type", &GraphBuilder::type)
+      .def("call", &GraphBuilder::call)
+      .def("composite", &GraphBuilder::composite)
+      .def("draw", &GraphBuilder::draw)
+      .def("as_strided", &GraphBuilder::as_strided)
+      .def("as_strided_scatter", &GraphBuilder::as_strided_scatter)
+      .def("to_strided", &GraphBuilder::to_strided)
+      .def("convert", &GraphBuilder::convert)
+      .def("reshape", &GraphBuilder::reshape)
+      .def("dynamic_slice", &GraphBuilder::dynamic_slice)
+      .def("dynamic_update_slice", &GraphBuilder::dynamic_update_slice)
+      .def("conditional", &GraphBuilder::conditional)
+      .def("while_loop", &GraphBuilder::while_loop)
+      .def("finish", &GraphBuilder::finish)
+      .def("build", &GraphBuilder::build)
+      .def_property_readonly("scalar_count", &GraphBuilder::scalar_count)
+      .def_property_readonly("random_blocks", &GraphBuilder::random_blocks);
+}
+
+}  // namespace neuronx::python

@@ -1,0 +1,498 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Functions that torch.compile has captured, as programs: one for each combination
+of argument shapes and layouts that they are called with."""
+
+import contextlib
+import itertools
+import os
+import re
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch._dynamo.utils import detect_fake_mode
+from torch._ops import OpOverload
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch.fx import GraphModule, Node
+from torch.utils._pytree import tree_leaves, tree_map
+
+from torch_neuronx import _C
+from torch_neuronx.lowering import (
+    DEVICE,
+    Emitter,
+    Number,
+    Operand,
+    Undecomposable,
+    run_apart,
+)
+
+aten = torch.ops.aten
+
+_numbers = itertools.count()
+
+
+class GraphError(RuntimeError):
+    """A captured graph has no program. Names the operator and the user's line."""
+
+
+@dataclass
+class Counts:
+    """What ``get_dynamo_metrics`` reports."""
+
+    graphs: int = 0
+    programs: int = 0
+    lowering_seconds: float = 0.0
+    fallbacks: int = 0
+    cpu_graphs: int = 0
+
+
+counts = Counts()
+
+
+@dataclass(frozen=True)
+class Settings:
+    model_name: str = ""
+    kind: str = "forward"
+    # Run the graph operator by operator if it cannot be compiled.
+    fallback: bool = False
+
+
+class Shapes:
+    """The numbers that a call gives a graph's symbols."""
+
+    def __init__(self, mode: FakeTensorMode) -> None:
+        self.mode = mode
+        self.symbols: dict[Any, int] = {}
+        self.numbers: dict[Any, int] = {}
+        self.tensors: dict[FakeTensor, FakeTensor] = {}
+
+    def bind(self, expected: int | torch.SymInt, number: int) -> None:
+        if isinstance(expected, torch.SymInt):
+            expression = expected.node.expr
+            if expression.is_Symbol:
+                self.symbols.setdefault(expression, number)
+            else:
+                self.numbers.setdefault(expression, number)
+
+    def number(self, x: Any) -> Any:
+        """The value of a symbolic or plain number."""
+        if not isinstance(x, (torch.SymInt, torch.SymBool, torch.SymFloat)):
+            return x
+        expression = x.node.expr
+        if expression not in self.numbers:
+            value = expression.xreplace(self.symbols)
+            if value.free_symbols:
+                raise Undecomposable(
+                    f"the size {expression} depends on the data of a tensor"
+                )
+            python = {torch.SymInt: int, torch.SymBool: bool, torch.SymFloat: float}
+            self.numbers[expression] = python[type(x)](value)
+        return self.numbers[expression]
+
+    def tensor(self, fake: FakeTensor) -> FakeTensor:
+        if fake.fake_mode is self.mode:
+            return fake
+        if fake not in self.tensors:
+            with self.mode:
+                self.tensors[fake] = torch.empty_strided(
+                    [self.number(n) for n in fake.shape],
+                    [self.number(n) for n in fake.stride()],
+                    dtype=fake.dtype,
+                    device=fake.device,
+                )
+        return self.tensors[fake]
+
+    def concrete(self, result: Any) -> Any:
+        return tree_map(
+            lambda x: self.tensor(x) if isinstance(x, FakeTensor) else self.number(x),
+            result,
+        )
+
+
+class _GraphEmitter(Emitter):
+    """Emits a captured graph, whose last operators write to arguments."""
+
+    def __init__(self, builder: Any, shapes: Shapes) -> None:
+        super().__init__(builder, shapes.mode, whole=True)
+        self.shapes = shapes
+        self.written: dict[Any, Operand] = {}
+        self.extents: dict[int, int] = {}  # of strided arguments
+        self.current: Node | None = None
+
+    def meta(self, node: Node) -> Any:
+        return self.shapes.concrete(node.meta.get("val"))
+
+    def node(self, node: Node, args: Any, kwargs: dict[str, Any], depth: int) -> Any:
+        self.current = node
+        value = node.meta.get("val")
+        if isinstance(value, (int, float, torch.SymInt, torch.SymFloat, torch.SymBool)):
+            return self.shapes.number(value)
+        args, kwargs = tree_map(self.shapes.number, (args, kwargs))
+        if node.target is aten.copy_.default:
+            return self.write(*args[:2])
+        return super().node(node, args, kwargs, depth)
+
+    def write(self, target: Operand, value: Any) -> Operand:
+        """An argument overwritten by the graph."""
+        if value.fake.dtype != target.fake.dtype or value.fake.shape != (
+            target.fake.shape
+        ):
+            args = [target, value, False]
+            value = self.lower("aten::copy", args, target.fake)
+        self.written[target] = value
+        return target
+
+
+@dataclass
+class _Variant:
+    """What ``_C.Graph.add`` needs besides the program."""
+
+    inputs: list[tuple] = field(default_factory=list)
+    outputs: list[tuple] = field(default_factory=list)
+    tensors: list[int] = field(default_factory=list)
+    numbers: list[int] = field(default_factory=list)
+    results: list[int] = field(default_factory=list)
+
+
+class Graph:
+    """A captured graph. Calling it with the list of its arguments, which is emptied,
+    gives the list of its results.
+
+    Args:
+        module: in ATen, functional but for ``copy_`` into placeholders.
+        settings: names and policies.
+    """
+
+    def __init__(self, module: GraphModule, settings: Settings) -> None:
+        self.module = module
+        self.settings = settings
+        self.number = next(_numbers)
+        self.native = _C.Graph()
+        self.placeholders = [n for n in module.graph.nodes if n.op == "placeholder"]
+        self.outputs: list[Any] = list(module.graph.output_node().args[0])
+        self.copied = {
+            i for i, node in enumerate(self.placeholders) if _computes_on_cpu(node)
+        }
+        counts.graphs += 1
+
+    @property
+    def name(self) -> str:
+        return f"{self.settings.model_name or 'graph'} {self.number}"
+
+    @property
+    def is_dynamic(self) -> bool:
+        return any(
+            isinstance(n, (torch.SymInt, torch.SymFloat, torch.SymBool))
+            for node in self.module.graph.nodes
+            for leaf in tree_leaves(node.meta.get("val"))
+            for n in (leaf.shape if isinstance(leaf, torch.Tensor) else (leaf,))
+        )
+
+    def compile(self, args: list[Any]) -> Callable[[list[Any]], list[Any]]:
+        """The function to call. ``args`` are examples, possibly fake."""
+        if not self.is_dynamic and not self.copied:
+            self.specialize(args)
+        native, specialize = self.native, self.specialize
+
+        def call(args: list[Any]) -> list[Any]:
+            results = native(args)
+            if results is None:
+                specialize(args)
+                results = native(args)
+            return results
+
+        function = self.with_copies(call) if self.moves_data else call
+        function._boxed_call = True  # type: ignore[attr-defined]
+        return function
+
+    @property
+    def moves_data(self) -> bool:
+        return bool(self.copied) or any(_is_cpu(node) for node in self.outputs)
+
+    def with_copies(
+        self, call: Callable[[list[Any]], list[Any]]
+    ) -> Callable[[list[Any]], list[Any]]:
+        """``call`` for graphs that also compute on the CPU's tensors: those are
+        copied to the device and, where the graph writes or returns them, back."""
+        written = {
+            i
+            for node in self.module.graph.nodes
+            if node.target is aten.copy_.default
+            for i in self.copied
+            if node.args[0] is self.placeholders[i]
+        }
+        to_cpu = [i for i, node in enumerate(self.outputs) if _is_cpu(node)]
+
+        def function(args: list[Any]) -> list[Any]:
+            originals = {i: args[i] for i in self.copied}
+            for i, tensor in originals.items():
+                args[i] = tensor.to(DEVICE)
+            copies = {i: args[i] for i in written}
+            results = call(args)
+            for i, copy in copies.items():
+                originals[i].copy_(copy)
+            for i in to_cpu:
+                results[i] = results[i].cpu()
+            return results
+
+        return function
+
+    def specialize(self, args: list[Any]) -> None:
+        """Adds the program for arguments of these shapes and layouts."""
+        start = time.perf_counter()
+        # Arguments may belong to modes of their own: types are all that is used.
+        run_apart(lambda: self._specialize(args), name=f"lower {self.name}")
+        counts.programs += 1
+        counts.lowering_seconds += time.perf_counter() - start
+
+    def _specialize(self, args: list[Any]) -> None:
+        mode = detect_fake_mode(tuple(n.meta.get("val") for n in self.placeholders))
+        if self.is_dynamic or mode is None:
+            mode = FakeTensorMode(allow_fallback_kernels=False)
+        builder = _C.GraphBuilder(self.name)
+        emitter = _GraphEmitter(builder, Shapes(mode))
+        variant = _Variant()
+        try:
+            values = self.arguments(emitter, variant, args)
+            results = emitter.emit(self.module, values)
+            ids, aliases = self.results(emitter, variant, args, values, results)
+        except (Undecomposable, _C.Unsupported) as error:
+            raise GraphError(self.explain(emitter.current, error)) from error
+        program = builder.build(ids, aliases)
+        self.preserve(program)
+        self.native.add(
+            self.name,
+            program,
+            builder.scalar_count,
+            builder.random_blocks,
+            variant.inputs,
+            variant.outputs,
+            variant.tensors,
+            variant.numbers,
+            variant.results,
+            self.device_index(),
+        )
+
+    # Arguments
+
+    def arguments(
+        self, emitter: _GraphEmitter, variant: _Variant, args: list[Any]
+    ) -> list[Any]:
+        for node, arg in zip(self.placeholders, args, strict=True):
+            expected = node.meta.get("val")
+            if isinstance(expected, torch.Tensor):
+                for n, number in zip(expected.shape, arg.shape, strict=True):
+                    emitter.shapes.bind(n, number)
+            elif isinstance(arg, int):
+                emitter.shapes.bind(expected, arg)
+        return [
+            self.argument(emitter, variant, i, node, arg)
+            for i, (node, arg) in enumerate(zip(self.placeholders, args, strict=True))
+        ]
+
+    def argument(
+        self, emitter: _GraphEmitter, variant: _Variant, i: int, node: Node, arg: Any
+    ) -> Any:
+        builder = emitter.builder
+        if isinstance(arg, torch.Tensor):
+            if not node.users:
+                variant.inputs.append(("ignored",))
+                return None
+            fake = emitter.shapes.tensor(node.meta["val"])
+            if arg.device.type == "cpu" and i not in self.copied:
+                variant.inputs.append(("number", arg.dtype))
+                variant.numbers.append(i)
+                number = builder.number_parameter(arg.dtype.is_floating_point)
+                return Number(number, fake)
+            sizes, strides = list(arg.shape), list(arg.stride())
+            variant.inputs.append(("tensor", arg.dtype, sizes, strides))
+            if arg.numel() == 0:
+                return Operand(builder.constant(arg.dtype, sizes, b""), fake)
+            variant.tensors.append(i)
+            if arg.is_contiguous():
+                return Operand(builder.tensor_parameter(arg.dtype, sizes), fake)
+            extent = builder.tensor_parameter(arg.dtype, [_extent(arg)])
+            view = builder.as_strided(extent, sizes, strides)
+            emitter.extents[view] = extent
+            return Operand(view, fake)
+        if isinstance(arg, (bool, int)):
+            variant.inputs.append(("integer", int(arg)))
+            return arg
+        if isinstance(arg, float):
+            variant.inputs.append(("number", torch.float64))
+            variant.numbers.append(i)
+            fake = torch.empty((), dtype=torch.float64, device="meta")
+            return Number(builder.number_parameter(True), fake)
+        variant.inputs.append(("ignored",))
+        return arg
+
+    # Results
+
+    def results(
+        self,
+        emitter: _GraphEmitter,
+        variant: _Variant,
+        args: list[Any],
+        values: list[Any],
+        results: Any,
+    ) -> tuple[list[int], list[int]]:
+        """The program's results and what each overwrites: first arguments."""
+        builder, shapes = emitter.builder, emitter.shapes
+        ids: list[int] = []
+        aliases: list[int] = []
+        position = {value: i for i, value in enumerate(values) if _is_operand(value)}
+        for target, value in emitter.written.items():
+            i = position[target]
+            if args[i].numel() == 0:
+                continue
+            aliases.append(variant.tensors.index(i))
+            if args[i].is_contiguous():
+                ids.append(value.id)
+            else:
+                extent = emitter.extents[target.id]
+                strides = list(args[i].stride())
+                ids.append(builder.as_strided_scatter(extent, value.id, strides))
+        made: dict[Any, int] = {}
+        for k, (node, value) in enumerate(zip(self.outputs, results, strict=True)):
+            if value is None:
+                variant.outputs.append(("none",))
+            elif not isinstance(value, Operand):
+                variant.outputs.append(("integer", int(shapes.number(value))))
+            elif value in position:
+                variant.outputs.append(("argument", position[value]))
+            elif view := self.view(node, value, made, shapes):
+                variant.outputs.append(view)
+            else:
+                fake = shapes.tensor(node.meta["val"])
+                sizes, strides = list(fake.shape), list(fake.stride())
+                dense = _is_dense(fake)
+                if not dense or 0 in sizes:
+                    strides = list(torch.empty(sizes, device="meta").stride())
+                variant.outputs.append(("new", fake.dtype, sizes, strides))
+                made.setdefault(_storage(node), k)
+                if 0 in sizes:
+                    continue
+                variant.results.append(k)
+                aliases.append(-1)
+                contiguous = fake.is_contiguous() or not dense
+                ids.append(
+                    value.id if contiguous else builder.to_strided(value.id, strides)
+                )
+        return ids, aliases
+
+    def view(
+        self, node: Node, value: Operand, made: dict[Any, int], shapes: Shapes
+    ) -> tuple | None:
+        """An output that shows the memory of an earlier one."""
+        if _storage(node) not in made:
+            return None
+        k = made[_storage(node)]
+        base, fake = self.outputs[k].meta["val"], node.meta["val"]
+        whole = shapes.tensor(base)
+        if not _is_dense(whole) or (
+            shapes.number(base.storage_offset()) != 0
+            or shapes.number(base.untyped_storage().nbytes())
+            != whole.numel() * whole.element_size()
+            or base.dtype != fake.dtype
+        ):
+            return None
+        sizes = [shapes.number(n) for n in fake.shape]
+        strides = [shapes.number(n) for n in fake.stride()]
+        return ("view", k, sizes, strides, shapes.number(fake.storage_offset()))
+
+    # Names
+
+    def device_index(self) -> int:
+        for node in self.module.graph.nodes:
+            for leaf in tree_leaves(node.meta.get("val")):
+                if isinstance(leaf, torch.Tensor) and leaf.device.type == "neuron":
+                    return leaf.device.index or 0
+        return 0
+
+    def explain(self, node: Node | None, error: Exception) -> str:
+        operator = ""
+        if node is not None and isinstance(node.target, OpOverload):
+            operator = f"[{node.target.name()}] "
+        return (
+            f"{operator}cannot be compiled for neuron: {error}{call_site(node)} "
+            "(TORCH_NEURONX_DISABLE_FALLBACK_EXECUTION=0 or "
+            "options={'fallback_execution': True} runs such graphs operator by "
+            "operator)"
+        )
+
+    def preserve(self, program: Any) -> None:
+        """Keeps what the graph became, on request."""
+        if os.environ.get("TORCH_NEURONX_PRESERVE_COMPILATION_ARTIFACTS", "0") in (
+            "",
+            "0",
+        ):
+            return
+        folder = Path(os.environ.get("TORCH_NEURONX_DEBUG_DIR", "/tmp/neuron_backend"))
+        folder.mkdir(parents=True, exist_ok=True)
+        model = re.sub(r"[^\w.-]", "_", self.settings.model_name or "model")
+        stem = f"{model}_{os.getpid()}_{self.number}_{self.settings.kind}"
+        variant = f"{stem}_{len(self.native)}"
+        with contextlib.suppress(OSError):
+            code = self.module.print_readable(print_output=False)
+            (folder / f"{stem}.fx.py").write_text(code)
+            (folder / f"{variant}.program").write_text(program.text)
+            (folder / f"{variant}.stablehlo.mlir").write_text(program.stablehlo)
+
+
+def call_site(node: Node | None) -> str:
+    """ "; called from model.py:12: y = torch.fft.fft(x)" """
+    trace = node.meta.get("stack_trace") if node is not None else None
+    found = re.findall(
+        r'File "([^"]+)", line (\d+), in [^\n]*\n\s*([^\n]+)', trace or ""
+    )
+    return (
+        f"; called from {found[-1][0]}:{found[-1][1]}: {found[-1][2]}" if found else ""
+    )
+
+
+def _is_operand(value: Any) -> bool:
+    return isinstance(value, (Operand, Number))
+
+
+def _is_cpu(node: Any) -> bool:
+    value = node.meta.get("val") if isinstance(node, Node) else None
+    return isinstance(value, torch.Tensor) and value.device.type == "cpu"
+
+
+def _computes_on_cpu(placeholder: Node) -> bool:
+    """A tensor on the CPU that is more than a number among tensors of the device."""
+    if not _is_cpu(placeholder):
+        return False
+    return bool(placeholder.users) and (
+        placeholder.meta["val"].dim() > 0
+        or any(
+            _is_cpu(user) or user.op == "output" or user.target is aten._to_copy.default
+            for user in placeholder.users
+        )
+    )
+
+
+def _extent(tensor: torch.Tensor) -> int:
+    """Elements from the first to the last, both included."""
+    return 1 + sum(
+        (size - 1) * stride
+        for size, stride in zip(tensor.shape, tensor.stride(), strict=True)
+    )
+
+
+def _is_dense(tensor: torch.Tensor) -> bool:
+    """A permutation of a layout without gaps or overlaps."""
+    expected = 1
+    for stride, size in sorted(zip(tensor.stride(), tensor.shape, strict=True)):
+        if size != 1:
+            if stride != expected:
+                return False
+            expected *= size
+    return True
+
+
+def _storage(node: Node) -> Any:
+    return node.meta["val"].untyped_storage()._cdata

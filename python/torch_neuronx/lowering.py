@@ -1,0 +1,424 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Walks FX graphs of ATen operators into a Program under construction: each
+operator by its lowering, or by PyTorch's own decompositions where it has none.
+
+An operator without lowering is traced with make_fx over fake tensors; what the
+trace still holds of such operators is traced in turn. Nothing is computed.
+"""
+
+import functools
+import operator
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import torch
+from torch._decomp import core_aten_decompositions, decomposition_table
+from torch._ops import HigherOrderOperator, OpOverload
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch._subclasses.functional_tensor import dispatch_functionalize
+from torch.fx import GraphModule, Node
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.utils._pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
+
+from torch_neuronx import _C, random_operators
+from torch_neuronx.decompositions import decompositions
+
+aten = torch.ops.aten
+T = TypeVar("T")
+
+# Where the fake tensors are: decompositions may depend on the device's type.
+DEVICE = "neuron:0"
+
+# Decompositions nest, as upsampling -> index -> where; a cycle is an error.
+_MAX_DEPTH = 12
+
+# The tensor is the result.
+_IDENTITIES = {
+    aten.alias.default,
+    aten.detach.default,
+    aten.lift_fresh.default,
+    aten.lift_fresh_copy.default,
+}
+# Programs have no memory to leave uninitialised: these are zeros.
+EMPTIES = {
+    aten.empty.memory_format,
+    aten.empty_like.default,
+    aten.empty_permuted.default,
+    aten.empty_strided.default,
+    aten.new_empty.default,
+    aten.new_empty_strided.default,
+}
+# Types of schema arguments that say where and how memory is laid out.
+_PLACEMENT = ("Device", "Layout", "MemoryFormat", "Generator")
+
+# An operator may decompose to itself on other arguments, but only so often.
+_MAX_NESTING = 4
+_nesting = threading.local()
+
+
+class Undecomposable(Exception):
+    """No way to express an operator by lowered ones."""
+
+
+@dataclass(frozen=True)
+class Operand:
+    """A value of the program under construction, and its type."""
+
+    id: int
+    fake: FakeTensor
+
+
+@dataclass(frozen=True)
+class Number:
+    """A runtime scalar: what a 0-dim tensor on the CPU holds."""
+
+    id: int
+    fake: torch.Tensor
+
+
+def run_apart(function: Callable[[], T], name: str) -> T:
+    """Calls ``function`` in a thread of its own: that one knows no dispatch modes,
+    autocast or vmap levels of the caller."""
+    result: list[T] = []
+    failure: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            with torch.no_grad():
+                result.append(function())
+        except BaseException as error:
+            failure.append(error)
+
+    thread = threading.Thread(target=run, name=name)
+    thread.start()
+    thread.join()
+    if failure:
+        raise failure[0]
+    return result[0]
+
+
+@functools.cache
+def lowered() -> frozenset[str]:
+    return frozenset(_C.lowered_ops())
+
+
+@functools.cache
+def _all_decompositions() -> dict[OpOverload, Callable[..., Any]]:
+    table = {**decomposition_table, **core_aten_decompositions()}
+    table.update(decompositions())
+    # References are written in prims; each prim knows its ATen form.
+    for name in torch._prims.__all__:
+        prim = getattr(torch._prims, name, None)
+        if hasattr(prim, "impl_aten"):
+            table[prim] = prim.impl_aten
+    return {o: _acyclic(o, f) for o, f in table.items() if isinstance(o, OpOverload)}
+
+
+def _acyclic(op: OpOverload, function: Callable[..., Any]) -> Callable[..., Any]:
+    """``function``, refusing to go round in circles: the reference of erfc is the
+    prim erfc, whose ATen form is erfc."""
+
+    def guarded(*args: Any, **kwargs: Any) -> Any:
+        counts = _nesting.__dict__
+        if counts.get(op.name(), 0) == _MAX_NESTING:
+            raise Undecomposable(f"{op.name()} has no decomposition")
+        counts[op.name()] = counts.get(op.name(), 0) + 1
+        try:
+            return function(*args, **kwargs)
+        finally:
+            counts[op.name()] -= 1
+
+    return guarded
+
+
+@functools.cache
+def _decompositions() -> dict[OpOverload, Callable[..., Any]]:
+    """For operators that have no lowering."""
+    return {o: f for o, f in _all_decompositions().items() if o.name() not in lowered()}
+
+
+def _implementations(op: OpOverload) -> list[Callable[..., Any]]:
+    """Ways to compute ``op`` by other operators, best first."""
+    found = []
+    if op in _all_decompositions():
+        found.append(_all_decompositions()[op])
+    for key in ("CompositeImplicitAutograd", "CompositeExplicitAutograd"):
+        if torch._C._dispatch_has_kernel_for_dispatch_key(op.name(), key):
+            kernel = functools.partial(op._op_dk, getattr(torch._C.DispatchKey, key))
+            found.append(_acyclic(op, kernel))
+    return found
+
+
+class Emitter:
+    """Adds FX graphs to ``builder``.
+
+    Args:
+        builder: a ``_C.GraphBuilder``.
+        mode: the one that fake tensors of the graphs belong to.
+        whole: the graph is a program of its own. It may draw random numbers, and
+            operators without lowering stay visible in it, as composites with their
+            decompositions.
+    """
+
+    def __init__(self, builder: Any, mode: FakeTensorMode, whole: bool = False) -> None:
+        self.builder = builder
+        self.mode = mode
+        self.whole = whole
+        self.device = torch.device(DEVICE)
+        # What failed, or is under way: a decomposition that comes to itself is
+        # a cycle, and without this its depth would be the exponent of the work.
+        self.refused: dict[tuple, str] = {}
+
+    def part(self, builder: Any) -> "Emitter":
+        """For a region of the program: a branch, a loop's body, a decomposition."""
+        return Emitter(builder, self.mode)
+
+    # Graphs
+
+    def emit(self, graph: GraphModule, operands: Sequence[Any], depth: int = 0) -> Any:
+        """The graph's results: a tree of Operands."""
+        values: dict[Node, Any] = {}
+        inputs = iter(operands)
+
+        def value(argument: Any) -> Any:
+            return tree_map(lambda x: values[x] if isinstance(x, Node) else x, argument)
+
+        for node in graph.graph.nodes:
+            if node.op == "placeholder":
+                values[node] = next(inputs)
+            elif node.op == "get_attr":
+                values[node] = self.attribute(getattr(graph, node.target))
+            elif node.op == "output":
+                return value(node.args[0])
+            else:
+                args, kwargs = value(node.args), value(dict(node.kwargs))
+                values[node] = self.node(node, args, kwargs, depth)
+        raise AssertionError("a graph has an output")
+
+    def node(self, node: Node, args: Any, kwargs: dict[str, Any], depth: int) -> Any:
+        target = node.target
+        if target is operator.getitem:
+            return args[0][args[1]]
+        if isinstance(target, OpOverload):
+            return self.call(target, args, kwargs, self.meta(node), depth)
+        if isinstance(target, HigherOrderOperator):
+            from torch_neuronx import control_flow
+
+            return control_flow.emit(self, target, args, kwargs, self.meta(node))
+        raise Undecomposable(f"{target} cannot be part of a program")
+
+    def meta(self, node: Node) -> Any:
+        """The node's result, as fake tensors."""
+        return node.meta.get("val")
+
+    def attribute(self, value: Any) -> Any:
+        return self.constant(value) if isinstance(value, torch.Tensor) else value
+
+    # Operators
+
+    def call(
+        self,
+        op: OpOverload,
+        args: Sequence[Any],
+        kwargs: dict[str, Any],
+        result: Any,
+        depth: int = 0,
+    ) -> Any:
+        """Adds one operator of a trace: lowered, or decomposed further."""
+        if op in _IDENTITIES:
+            return args[0]
+        if op in EMPTIES:
+            return self.full(result, 0)
+        if op._schema.is_mutable:
+            raise Undecomposable(f"it writes to a tensor: {op.name()}")
+        if draw := random_operators.find(op, positional(op, args, kwargs)):
+            return self.add(self.builder.draw, *draw, result)
+        if torch.Tag.nondeterministic_seeded in op.tags and not self.whole:
+            raise Undecomposable(f"{op.name()} draws random numbers")
+        if op.name() in lowered():
+            try:
+                return self.lower(op.name(), positional(op, args, kwargs), result)
+            except _C.Unsupported:
+                if not _implementations(op):
+                    raise
+        if self.whole and depth == 0 and not op._schema._is_view_op():
+            return self.composite(op, args, kwargs, result)
+        return self.inline(op, args, kwargs, depth + 1)
+
+    def lower(self, name: str, args: list[Any], result: Any) -> Any:
+        return self.add(self.builder.call, name, args, result)
+
+    def add(
+        self,
+        method: Callable[..., list[int]],
+        name: str,
+        args: list[Any],
+        result: Any,
+        *more: Any,
+    ) -> Any:
+        """``method(name, args, result_types, *more)`` with Operands in and out."""
+        leaves, spec = tree_flatten(result, is_leaf=_is_none)
+        # Numbers among the results are sizes, which the fake result knows.
+        types: list[tuple[torch.dtype | None, list[int]]] = []
+        for leaf in leaves:
+            if isinstance(leaf, torch.Tensor):
+                types.append((leaf.dtype, list(leaf.shape)))
+            elif leaf is None:
+                types.append((None, []))
+            elif not isinstance(leaf, int):
+                raise Undecomposable(f"{name} gives a result that is no tensor")
+        ids = iter(method(name, tree_map(_to_builder, args), types, *more))
+        results: list[Any] = []
+        for leaf in leaves:
+            if isinstance(leaf, torch.Tensor):
+                results.append(Operand(next(ids), leaf))
+            elif leaf is None:
+                next(ids)
+                results.append(None)
+            else:
+                results.append(leaf)
+        return tree_unflatten(results, spec)
+
+    def composite(
+        self, op: OpOverload, args: Sequence[Any], kwargs: dict[str, Any], result: Any
+    ) -> Any:
+        arguments = positional(op, args, kwargs)
+        operands = [x for x in tree_leaves(arguments) if isinstance(x, Operand)]
+
+        def body(builder: Any, ids: list[int]) -> list[int]:
+            inner = {
+                operand: Operand(id_, operand.fake)
+                for operand, id_ in zip(operands, ids, strict=True)
+            }
+            inside = tree_map(lambda x: inner.get(x, x), (args, kwargs), _is_operand)
+            results = self.part(builder).inline(op, *inside, depth=1)
+            leaves = tree_leaves(results, is_leaf=_is_none)
+            return [
+                -1 if leaf is None else leaf.id
+                for leaf in leaves
+                if leaf is None or isinstance(leaf, Operand)
+            ]
+
+        return self.add(self.builder.composite, op.name(), arguments, result, body)
+
+    def inline(
+        self, op: OpOverload, args: Sequence[Any], kwargs: dict[str, Any], depth: int
+    ) -> Any:
+        """The results of ``op`` by its own decomposition: a tree of Operands."""
+        if depth > _MAX_DEPTH:
+            raise Undecomposable(f"{op.name()} does not end in lowered operators")
+        call = _signature(op, args, kwargs)
+        if call in self.refused:
+            raise Undecomposable(self.refused[call])
+        reason = f"{op.name()} has no decomposition"
+        self.refused[call] = f"{op.name()} decomposes to itself"
+        for implementation in _implementations(op):
+            try:
+                results = self.trace(implementation, args, kwargs, depth)
+                del self.refused[call]
+                return results
+            except Exception as error:
+                reason = str(error)
+        self.refused[call] = reason
+        raise Undecomposable(reason)
+
+    def trace(
+        self,
+        implementation: Callable[..., Any],
+        args: Sequence[Any],
+        kwargs: dict[str, Any],
+        depth: int = 1,
+    ) -> Any:
+        """Adds what ``implementation``, a function of tensors, computes."""
+        leaves, spec = tree_flatten((args, kwargs))
+        operands = list(dict.fromkeys(x for x in leaves if isinstance(x, Operand)))
+        if any(isinstance(leaf, Number) for leaf in leaves):
+            raise Undecomposable("decompositions are traced with constants")
+
+        def function(*tensors: torch.Tensor) -> Any:
+            values = dict(zip(operands, tensors, strict=True))
+            inputs = [values[x] if isinstance(x, Operand) else x for x in leaves]
+            inner_args, inner_kwargs = tree_unflatten(inputs, spec)
+            result = implementation(*inner_args, **inner_kwargs)
+            if result is NotImplemented:
+                raise Undecomposable("the decomposition declines these arguments")
+            return tuple(result) if isinstance(result, tuple) else result
+
+        fakes = [operand.fake for operand in operands]
+        with self.mode:
+            graph = make_fx(function, _decompositions())(*fakes)
+            if any(_is_mutable(node) for node in graph.graph.nodes):
+                functional = dispatch_functionalize(function)
+                graph = make_fx(functional, _decompositions())(*fakes)
+        graph.graph.eliminate_dead_code()
+        return self.emit(graph, operands, depth)
+
+    # Constants
+
+    def full(self, result: FakeTensor, number: bool | int | float) -> Operand:
+        args = [list(result.shape), number, result.dtype, None, None, None]
+        return self.lower("aten::full", args, result)
+
+    def constant(self, tensor: torch.Tensor) -> Operand:
+        """A constant that a trace holds."""
+        value = getattr(tensor, "constant", tensor)
+        if value is None or isinstance(value, FakeTensor):
+            raise Undecomposable("the decomposition holds a constant tensor")
+        fake = FakeTensor(self.mode, value.to("meta"), self.device)
+        if value.numel() == 1:
+            return self.full(fake, value.item())
+        data = value.detach().cpu().contiguous().view(torch.uint8).numpy().tobytes()
+        return Operand(
+            self.builder.constant(value.dtype, list(value.shape), data), fake
+        )
+
+
+def positional(
+    op: OpOverload, args: Sequence[Any], kwargs: dict[str, Any]
+) -> list[Any]:
+    """All arguments in the schema's order; None for what concerns placement."""
+    arguments = []
+    for i, argument in enumerate(op._schema.arguments):
+        if argument.is_out:
+            continue
+        if any(kind in str(argument.real_type) for kind in _PLACEMENT):
+            arguments.append(None)
+        elif i < len(args):
+            arguments.append(args[i])
+        elif argument.name in kwargs:
+            arguments.append(kwargs[argument.name])
+        else:
+            arguments.append(argument.default_value)
+    return arguments
+
+
+def _is_operand(x: Any) -> bool:
+    return isinstance(x, (Operand, Number))
+
+
+def _is_none(x: Any) -> bool:
+    return x is None
+
+
+def _to_builder(x: Any) -> Any:
+    if isinstance(x, Operand):
+        return _C.Value(x.id)
+    if isinstance(x, Number):
+        return _C.Number(x.id, x.fake.dtype)
+    return x
+
+
+def _signature(op: OpOverload, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple:
+    """The call up to the values of its operands."""
+    leaves, spec = tree_flatten((args, kwargs))
+    types = [
+        (x.fake.dtype, tuple(x.fake.shape)) if isinstance(x, Operand) else repr(x)
+        for x in leaves
+    ]
+    return (op, str(spec), *types)
+
+
+def _is_mutable(node: Node) -> bool:
+    return isinstance(node.target, OpOverload) and node.target._schema.is_mutable
