@@ -443,14 +443,13 @@ class Graph:
 
 
 def call_site(node: Node | None) -> str:
-    """ "; called from model.py:12: y = torch.fft.fft(x)" """
+    """Where the user's code called the operator, as part of a sentence."""
     trace = node.meta.get("stack_trace") if node is not None else None
-    found = re.findall(
-        r'File "([^"]+)", line (\d+), in [^\n]*\n\s*([^\n]+)', trace or ""
-    )
-    return (
-        f"; called from {found[-1][0]}:{found[-1][1]}: {found[-1][2]}" if found else ""
-    )
+    frames = re.findall(r'File "(.+)", line (\d+), in .*\n\s*(.+)', trace or "")
+    if not frames:
+        return ""
+    file, line, code = frames[-1]
+    return f"; called from {file}:{line}: {code}"
 
 
 def _is_operand(value: Any) -> bool:
