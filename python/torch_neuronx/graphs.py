@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import sympy
 import torch
 from torch._dynamo.utils import detect_fake_mode
 from torch._ops import OpOverload
@@ -73,7 +74,7 @@ class Shapes:
         if isinstance(expected, torch.SymInt):
             expression = expected.node.expr
             if expression.is_Symbol:
-                self.symbols.setdefault(expression, number)
+                self.symbols.setdefault(expression, sympy.Integer(number))
             else:
                 self.numbers.setdefault(expression, number)
 

@@ -292,7 +292,9 @@ class Emitter:
                 operand: Operand(id_, operand.fake)
                 for operand, id_ in zip(operands, ids, strict=True)
             }
-            inside = tree_map(lambda x: inner.get(x, x), (args, kwargs), _is_operand)
+            inside = tree_map(
+                lambda x: inner[x] if isinstance(x, Operand) else x, (args, kwargs)
+            )
             results = self.part(builder).inline(op, *inside, depth=1)
             leaves = tree_leaves(results, is_leaf=_is_none)
             return [
@@ -392,10 +394,6 @@ def positional(
         else:
             arguments.append(argument.default_value)
     return arguments
-
-
-def _is_operand(x: Any) -> bool:
-    return isinstance(x, (Operand, Number))
 
 
 def _is_none(x: Any) -> bool:

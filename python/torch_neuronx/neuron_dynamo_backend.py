@@ -120,7 +120,7 @@ def _compile(
         if not settings.fallback:
             raise
         graphs.counts.fallbacks += 1
-        _tell(f"{error}; the graph runs operator by operator")
+        tell(f"{error}; the graph runs operator by operator")
         return _boxed(module.forward)
 
 
@@ -144,16 +144,16 @@ def _uses_neuron(module: GraphModule) -> bool:
 
 def _settings(mode: str | None, options: dict[str, Any]) -> graphs.Settings:
     if mode not in (None, "default"):
-        _tell(f"torch.compile(mode={mode!r}) has no effect on neuron")
+        tell(f"torch.compile(mode={mode!r}) has no effect on neuron")
     disabled = os.environ.get("TORCH_NEURONX_DISABLE_FALLBACK_EXECUTION", "1")
     name = options.pop("model_name", _model_name)
     fallback = options.pop("fallback_execution", disabled.lower() in ("0", "false"))
     for option in options:
-        _tell(f"torch.compile(options={{{option!r}: ...}}) has no effect on neuron")
+        tell(f"torch.compile(options={{{option!r}: ...}}) has no effect on neuron")
     return graphs.Settings(str(name), fallback=bool(fallback))
 
 
-def _tell(text: str) -> None:
+def tell(text: str) -> None:
     """Warns, once for each text."""
     with _lock:
         if text in _told:
