@@ -143,11 +143,6 @@ Arguments launch(const Variant& variant, const Arguments& arguments) {
     return outputs;
   }
   runtime::Queue& queue = runtime::current_queue(device);
-  uint64_t seed = 0, offset = 0;
-  if (variant.random_blocks > 0) {
-    std::tie(seed, offset) = runtime::generator_or_default(std::nullopt, device)
-                                 .reserve(variant.random_blocks);
-  }
   std::unique_ptr<void*[]> more;
   const size_t addresses = variant.tensors.size() + variant.results.size();
   if (addresses > runtime::Launch::kInlineAddresses) {
@@ -159,9 +154,14 @@ Arguments launch(const Variant& variant, const Arguments& arguments) {
   for (int32_t i : variant.numbers) {
     *s++ = bits(arguments[i]);
   }
-  if (variant.random_blocks > 0) {
-    *s++ = seed;
-    *s++ = offset;
+  for (const auto& [generator, blocks] : variant.draws) {
+    const auto given =
+        generator < 0
+            ? std::nullopt
+            : std::optional(std::get<at::Generator>(arguments[generator]));
+    std::tie(s[0], s[1]) =
+        runtime::generator_or_default(given, device).reserve(blocks);
+    s += 2;
   }
   queue.push([&](runtime::Launch& slot) {
     slot.executable = variant.executable.get();

@@ -3,6 +3,7 @@
 // of argument shapes that it has been called with.
 #pragma once
 
+#include <ATen/core/Generator.h>
 #include <ATen/core/Tensor.h>
 
 #include <atomic>
@@ -17,7 +18,8 @@
 namespace neuronx::graph {
 
 // monostate is None or what no program reads.
-using Argument = std::variant<std::monostate, at::Tensor, int64_t, double>;
+using Argument =
+    std::variant<std::monostate, at::Tensor, int64_t, double, at::Generator>;
 using Arguments = std::vector<Argument>;
 
 // What an argument must be for a variant to serve the call.
@@ -51,8 +53,9 @@ struct Variant {
   std::vector<int32_t> results;
   // Null if there is nothing to compute.
   std::shared_ptr<compiler::Executable> executable;
-  // Philox blocks of a call; seed and offset are then the last scalars.
-  uint64_t random_blocks = 0;
+  // Generators, as arguments or -1 for the device's own, and the Philox blocks
+  // that a call uses up; their seeds and offsets are the last scalars.
+  std::vector<std::pair<int32_t, uint64_t>> draws;
   c10::DeviceIndex device = 0;  // of graphs without a tensor argument
 };
 

@@ -5,6 +5,8 @@
 #include <pybind11/stl.h>
 #include <torch/csrc/Dtype.h>
 
+#include <algorithm>
+
 #include "eager/arguments.h"
 #include "eager/draw.h"
 #include "eager/op_info.h"
@@ -247,16 +249,21 @@ GraphBuilder::Ids GraphBuilder::composite(const std::string& name,
                                     inner.finish(results)));
 }
 
-ir::Value GraphBuilder::seed(int i) {
-  while (seed_.size() < 2) {
-    seed_.push_back(builder_->parameter({DType::Int64, {}}));
+GraphBuilder::Source& GraphBuilder::source(int32_t generator) {
+  const auto known = std::ranges::find(sources_, generator, &Source::generator);
+  if (known != sources_.end()) {
+    return *known;
   }
-  return seed_[i];
+  const ir::TensorType type{DType::Int64, {}};
+  const ir::Value seed = builder_->parameter(type);
+  return sources_.emplace_back(
+      Source{generator, seed, builder_->parameter(type), 0});
 }
 
 GraphBuilder::Ids GraphBuilder::draw(const std::string& name,
                                      const py::list& arguments,
-                                     const Types& types) {
+                                     const Types& types,
+                                     int32_t generator) {
   const auto* op = eager::find_random_op(name);
   if (op == nullptr || !own_) {
     throw lowering::Unsupported(
@@ -266,24 +273,25 @@ GraphBuilder::Ids GraphBuilder::draw(const std::string& name,
   const auto handle = find_op(name);
   const auto parts = take_apart(handle.schema(), arguments, types);
   const auto& first = handle.schema().arguments()[0];
-  ir::Value offset = seed(1);
-  if (random_blocks_ > 0) {
-    offset = builder_->add(
-        offset,
-        builder_->constant(DType::Int64, static_cast<int64_t>(random_blocks_)));
-  }
+  Source& from = source(generator);
+  const ir::Value offset =
+      from.blocks == 0
+          ? from.offset
+          : builder_->add(from.offset,
+                          builder_->constant(
+                              DType::Int64, static_cast<int64_t>(from.blocks)));
   const auto drawn = eager::draw(*builder_,
                                  *op,
                                  takes_tensor(*first.type()) && !first.is_out(),
                                  parts.operands,
                                  parts.arguments,
                                  parts.types,
-                                 seed(0),
+                                 from.seed,
                                  offset);
   if (!drawn) {
     throw lowering::Unsupported(name + " has no lowering");
   }
-  random_blocks_ += drawn->blocks;
+  from.blocks += drawn->blocks;
   return to_ids(drawn->results);
 }
 
@@ -355,15 +363,24 @@ ir::Program GraphBuilder::build(const Ids& results,
                                 std::vector<int32_t> aliases) {
   ir::Program program = builder_->finish(values(results), std::move(aliases));
   program.parameters = tensors_;
-  for (const auto* scalars : {&numbers_, &seed_}) {
-    program.parameters.insert(
-        program.parameters.end(), scalars->begin(), scalars->end());
+  auto& parameters = program.parameters;
+  parameters.insert(parameters.end(), numbers_.begin(), numbers_.end());
+  for (const Source& source : sources_) {
+    parameters.insert(parameters.end(), {source.seed, source.offset});
   }
   return program;
 }
 
 int GraphBuilder::scalar_count() const {
-  return static_cast<int>(numbers_.size() + seed_.size());
+  return static_cast<int>(numbers_.size() + 2 * sources_.size());
+}
+
+std::vector<std::pair<int32_t, uint64_t>> GraphBuilder::draws() const {
+  std::vector<std::pair<int32_t, uint64_t>> result;
+  for (const Source& source : sources_) {
+    result.emplace_back(source.generator, source.blocks);
+  }
+  return result;
 }
 
 void bind_graph_builder(py::module_& m) {
@@ -396,7 +413,7 @@ void bind_graph_builder(py::module_& m) {
       .def("finish", &GraphBuilder::finish)
       .def("build", &GraphBuilder::build)
       .def_property_readonly("scalar_count", &GraphBuilder::scalar_count)
-      .def_property_readonly("random_blocks", &GraphBuilder::random_blocks);
+      .def_property_readonly("draws", &GraphBuilder::draws);
 }
 
 }  // namespace neuronx::python

@@ -52,10 +52,12 @@ class GraphBuilder {
                 const Types& types,
                 const Body& body);
   // Adds an operator that draws random numbers. `name` is its name in the
-  // table of random operators, as in "aten::uniform_".
+  // table of random operators, as in "aten::uniform_"; `generator` is the
+  // argument of the graph that draws, -1 for the device's own.
   Ids draw(const std::string& name,
            const pybind11::list& arguments,
-           const Types& types);
+           const Types& types,
+           int32_t generator);
 
   int32_t as_strided(int32_t extent,
                      const ir::Shape& size,
@@ -82,19 +84,27 @@ class GraphBuilder {
   // `aliases` as in Program, counting tensor parameters.
   ir::Program build(const Ids& results, std::vector<int32_t> aliases);
   int scalar_count() const;
-  uint64_t random_blocks() const { return random_blocks_; }
+  // (generator, Philox blocks that a call uses up), in the order of their
+  // seeds and offsets among the scalars.
+  std::vector<std::pair<int32_t, uint64_t>> draws() const;
 
  private:
   ir::Region region(const Body& body);
   ir::Values values(const Ids& ids) const;
-  ir::Value seed(int i);
+
+  struct Source {
+    int32_t generator;
+    ir::Value seed, offset;
+    uint64_t blocks;
+  };
+  Source& source(int32_t generator);
 
   std::optional<ir::Builder> own_;
   ir::Builder* builder_;
   ir::Values operands_;
   std::optional<ir::Values> results_;
-  ir::Values tensors_, numbers_, seed_;
-  uint64_t random_blocks_ = 0;
+  ir::Values tensors_, numbers_;
+  std::vector<Source> sources_;
 };
 
 }  // namespace neuronx::python

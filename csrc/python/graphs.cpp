@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <pybind11/stl.h>
 #include <torch/csrc/Dtype.h>
+#include <torch/csrc/Generator.h>
 #include <torch/csrc/autograd/python_variable.h>
 
 #include "common/strides.h"
@@ -27,6 +28,9 @@ Argument to_argument(PyObject* object) {
   }
   if (PyFloat_Check(object)) {
     return PyFloat_AS_DOUBLE(object);
+  }
+  if (THPGenerator_Check(object)) {
+    return THPGenerator_Unwrap(object);
   }
   return {};
 }
@@ -106,7 +110,7 @@ void add(graph::Graph& self,
          const std::string& name,
          const ir::Program& program,
          int scalar_count,
-         uint64_t random_blocks,
+         std::vector<std::pair<int32_t, uint64_t>> draws,
          const std::vector<py::tuple>& inputs,
          const std::vector<py::tuple>& outputs,
          std::vector<int32_t> tensors,
@@ -123,7 +127,7 @@ void add(graph::Graph& self,
   variant->tensors = std::move(tensors);
   variant->numbers = std::move(numbers);
   variant->results = std::move(results);
-  variant->random_blocks = random_blocks;
+  variant->draws = std::move(draws);
   variant->device = static_cast<c10::DeviceIndex>(device);
   py::gil_scoped_release release;
   if (!program.results.empty()) {

@@ -14,6 +14,20 @@ def install() -> None:
     # Compiled activation checkpointing with dropout keeps generator states in
     # graphs; the registry imports functorch.
     after_import("torch._functorch._aot_autograd.utils", _register_graphsafe_rng)
+    after_import("torch.nn.attention.flex_attention", _allow_flex_attention)
+
+
+def _allow_flex_attention(module: ModuleType) -> None:
+    """Its list of devices is closed (torch 2.13 and 2.14)."""
+    validate = module._validate_device
+
+    def _validate_device(
+        query: torch.Tensor, key: torch.Tensor, value: torch.Tensor
+    ) -> None:
+        if query.device.type != "neuron":
+            validate(query, key, value)
+
+    module._validate_device = _validate_device
 
 
 def _register_graphsafe_rng(utils: ModuleType) -> None:

@@ -123,6 +123,9 @@ class _GraphEmitter(Emitter):
         self.extents: dict[int, int] = {}  # of strided arguments
         self.current: Node | None = None
 
+    def region(self, builder: Any) -> Emitter:
+        return _GraphEmitter(builder, self.shapes)
+
     def meta(self, node: Node) -> Any:
         return self.shapes.concrete(node.meta.get("val"))
 
@@ -268,7 +271,7 @@ class Graph:
             self.name,
             program,
             builder.scalar_count,
-            builder.random_blocks,
+            builder.draws,
             variant.inputs,
             variant.outputs,
             variant.tensors,
@@ -328,7 +331,7 @@ class Graph:
             fake = torch.empty((), dtype=torch.float64, device="meta")
             return Number(builder.number_parameter(True), fake)
         variant.inputs.append(("ignored",))
-        return arg
+        return i if isinstance(arg, torch.Generator) else arg
 
     # Results
 

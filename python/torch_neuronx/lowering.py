@@ -136,7 +136,11 @@ def _acyclic(op: OpOverload, function: Callable[..., Any]) -> Callable[..., Any]
 @functools.cache
 def _decompositions() -> dict[OpOverload, Callable[..., Any]]:
     """For operators that have no lowering."""
-    return {o: f for o, f in _all_decompositions().items() if o.name() not in lowered()}
+    return {
+        op: function
+        for op, function in _all_decompositions().items()
+        if op.name() not in lowered() and op not in EMPTIES
+    }
 
 
 def _implementations(op: OpOverload) -> list[Callable[..., Any]]:
@@ -171,9 +175,9 @@ class Emitter:
         # a cycle, and without this its depth would be the exponent of the work.
         self.refused: dict[tuple, str] = {}
 
-    def part(self, builder: Any) -> "Emitter":
-        """For a region of the program: a branch, a loop's body, a decomposition."""
-        return Emitter(builder, self.mode)
+    def region(self, builder: Any) -> "Emitter":
+        """For a branch or a loop's body of the graph."""
+        return Emitter(builder, self.mode, self.whole)
 
     # Graphs
 
@@ -234,7 +238,7 @@ class Emitter:
         if op._schema.is_mutable:
             raise Undecomposable(f"it writes to a tensor: {op.name()}")
         if draw := random_operators.find(op, positional(op, args, kwargs)):
-            return self.add(self.builder.draw, *draw, result)
+            return self.draw(*draw, result)
         if torch.Tag.nondeterministic_seeded in op.tags and not self.whole:
             raise Undecomposable(f"{op.name()} draws random numbers")
         if op.name() in lowered():
@@ -249,6 +253,11 @@ class Emitter:
 
     def lower(self, name: str, args: list[Any], result: Any) -> Any:
         return self.add(self.builder.call, name, args, result)
+
+    def draw(self, name: str, args: list[Any], result: Any, generator: Any = -1) -> Any:
+        """Adds an operator that draws random numbers (random_operators.py);
+        ``generator`` is the position of one among the graph's arguments."""
+        return self.add(self.builder.draw, name, args, result, generator)
 
     def add(
         self,
@@ -295,7 +304,7 @@ class Emitter:
             inside = tree_map(
                 lambda x: inner[x] if isinstance(x, Operand) else x, (args, kwargs)
             )
-            results = self.part(builder).inline(op, *inside, depth=1)
+            results = Emitter(builder, self.mode).inline(op, *inside, depth=1)
             leaves = tree_leaves(results, is_leaf=_is_none)
             return [
                 -1 if leaf is None else leaf.id
