@@ -12,6 +12,7 @@
 #include "ir/serialize.h"
 #include "sim/executor/arena.h"
 #include "sim/executor/flatten.h"
+#include "sim/executor/fusion.h"
 #include "sim/executor/plan.h"
 
 namespace neuronx::sim {
@@ -48,6 +49,8 @@ class PlannedExecutor final : public Executor {
     c10::InferenceMode guard;
     try {
       flat_ = flatten(program_, interpreter_);
+      if (!interpreter_.decomposed())
+        fuse(flat_);
       make_plan(plan_, flat_, interpreter_);
     } catch (const c10::Error& error) {
       throw std::runtime_error(error.what_without_backtrace());

@@ -13,6 +13,10 @@
 
 namespace neuronx::sim {
 
+namespace pointwise {
+struct Region;
+}
+
 struct FlatOp {
   const ir::Operation* op;
   std::vector<int32_t> operands, results;
@@ -21,6 +25,8 @@ struct FlatOp {
   const AtenOp* aten = nullptr;
   std::shared_ptr<AtenCall> call;
   Native native = nullptr;
+  // A region of pointwise operators in the place of this one: see fusion.h.
+  std::shared_ptr<const pointwise::Region> fused = nullptr;
 };
 
 struct Flat {

@@ -5,9 +5,11 @@
 #include <limits>
 #include <map>
 #include <optional>
+#include <utility>
 
 #include "common/strides.h"
 #include "sim/executor/arena.h"
+#include "sim/executor/fusion.h"
 #include "sim/executor/step.h"
 #include "sim/executor/views.h"
 
@@ -285,7 +287,9 @@ class Planner {
   void emit(int32_t i) {
     const FlatOp& op = flat_.ops[i];
     const std::string& name = op.op->name;
-    if (name == "stablehlo.constant")
+    if (op.fused)
+      emit_fused(i);
+    else if (name == "stablehlo.constant")
       emit_constant(op);
     else if (name == "neuronx.as_strided_scatter")
       emit_scatter(op);
@@ -448,6 +452,68 @@ class Planner {
       step.sinks.push_back(sink(v));
     step.bind();
     plan_.steps.push_back(std::move(step));
+  }
+
+  // An operand that a result of a region may lie over: each block of it is read
+  // before it is written.
+  std::optional<Location> reusable(int32_t i,
+                                   int32_t result,
+                                   const std::vector<Location>& taken) {
+    for (int32_t v : flat_.ops[i].operands) {
+      const Info& info = values_[v];
+      if (info.root != v || info.last_read != i || type(v) != type(result) ||
+          is_result(v) || !info.place->is_contiguous() ||
+          plan_.buffers[info.place->buffer].kind != Buffer::Kind::Arena)
+        continue;
+      if (std::none_of(taken.begin(), taken.end(), [&](const Location& other) {
+            return overlaps(other, *info.place);
+          }))
+        return info.place;
+    }
+    return std::nullopt;
+  }
+
+  void emit_fused(int32_t i) {
+    const FlatOp& op = flat_.ops[i];
+    FusedStep step{op.fused->code, {}, {}, {}, {}};
+    std::vector<Location> to, from;
+    for (int32_t v : op.results) {
+      auto& place = values_[v].place;
+      if (!place)
+        place = reusable(i, v, to);
+      to.push_back(this->place(v, Buffer::Kind::Arena));
+    }
+    // Results with gaps are computed apart.
+    std::vector<std::pair<Location, Location>> copies;
+    for (size_t k = 0; k < to.size(); ++k)
+      if (!to[k].is_contiguous()) {
+        const auto& type = this->type(op.results[k]);
+        const Location dense = whole(buffer(Buffer::Kind::Arena, type), type);
+        copies.emplace_back(std::exchange(to[k], dense), dense);
+      }
+    for (int32_t v : op.operands) {
+      Location place = location(v);
+      const bool clash =
+          std::any_of(to.begin(), to.end(), [&](const Location& destination) {
+            return overlaps(place, destination) &&
+                   !(place.is_contiguous() &&
+                     place.offset == destination.offset &&
+                     place.numel() == destination.numel() &&
+                     itemsize(place.dtype) == itemsize(destination.dtype));
+          });
+      from.push_back(clash ? emit_staged(place) : place);
+      step.operands.push_back(shell(from.back()));
+    }
+    for (size_t k = 0; k < step.code.loads.size(); ++k)
+      pointwise::set_layout(step.code.loads[k],
+                            from[step.code.loads[k].operand].size,
+                            from[step.code.loads[k].operand].stride,
+                            op.fused->shapes[k]);
+    for (const Location& place : to)
+      step.results.push_back(shell(place));
+    plan_.steps.push_back(std::move(step));
+    for (const auto& [destination, dense] : copies)
+      emit_copy(destination, dense);
   }
 
   void emit_evaluation(const FlatOp& op) {

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// Builds the Code of a region, operator by operator.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "sim/executor/flatten.h"
+#include "sim/executor/pointwise/code.h"
+
+namespace neuronx::sim::pointwise {
+
+// The Code of a region whose operands have no layout yet.
+struct Region {
+  Code code;
+  // For each load the shape over which its operand is broadcast.
+  std::vector<ir::Shape> shapes;
+};
+
+class Builder {
+ public:
+  explicit Builder(const Flat& flat) : flat_(flat) {}
+
+  // Adds the operator; false, with nothing changed, if it has no instruction.
+  bool add(const FlatOp& op);
+  // The value of `result` is that of `of`, in the same order.
+  void alias(int32_t result, int32_t of) { values_[result] = values_.at(of); }
+  bool has(int32_t value) const { return values_.contains(value); }
+  // A value that every number of is the same.
+  void constant(int32_t value, double number);
+
+  // Values that the region reads, in the order of Load::operand.
+  const std::vector<int32_t>& operands() const { return operands_; }
+  size_t size() const { return instructions_.size(); }
+  // Ends with the values to store.
+  Region finish(const std::vector<int32_t>& results);
+
+ private:
+  friend class Arguments;
+  using Register = int32_t;
+  struct Virtual {
+    Opcode opcode;
+    Register result, a, b, c;
+  };
+
+  const ir::TensorType& type(int32_t value) const { return flat_.types[value]; }
+  Register fresh() { return registers_++; }
+  Register number(float value);
+  Register read(int32_t value, const ir::Shape& shape);
+  Register emit(Opcode opcode, Register a, Register b = -1, Register c = -1);
+
+  const Flat& flat_;
+  Register registers_ = 0;
+  std::map<int32_t, Register> values_;
+  std::map<float, Register> numbers_;
+  std::map<std::pair<int32_t, ir::Shape>, Register> loads_;
+  struct Read {
+    int32_t operand;
+    Register result;
+    DType dtype;
+    ir::Shape shape;
+  };
+  std::vector<Read> reads_;
+  std::vector<int32_t> operands_;
+  std::vector<Virtual> instructions_;
+};
+
+// Gives the load the layout of its operand, broadcast to `shape`. Strides count
+// elements.
+void set_layout(Load& load,
+                const ir::Shape& size,
+                const ir::Shape& stride,
+                const ir::Shape& shape);
+
+}  // namespace neuronx::sim::pointwise
