@@ -85,8 +85,6 @@ class Arguments {
   Register common(size_t i, DType dtype) {
     const int32_t value = operand(i);
     const DType own = value < 0 ? dtype : b_.type(value).dtype;
-    if (value >= 0 && !is_exact(own))
-      throw Refused{};
     const Register x = in(i);
     return is_reduced(dtype) && (value < 0 || own != dtype) ? round(x, dtype)
                                                             : x;
@@ -213,10 +211,11 @@ Rule sum(double sign) {
   return [sign](Arguments& a) {
     require_floating(a);
     const double alpha = a.has(2) ? a.number(2) : 1;
-    const Register x = a.in(0), y = a.in(1);
+    const DType dtype = a.result();
+    const Register x = a.in(0), y = a.common(1, dtype);
     if (alpha == 1)
       return a(sign > 0 ? Add : Sub, x, y);
-    return a(AddScaled, x, y, a.constant(sign * alpha));
+    return a(AddScaled, x, y, a.round(a.constant(sign * alpha), dtype));
   };
 }
 

@@ -1,0 +1,682 @@
+# SPDX-License-Identifier: Apache-2.0
+"""torch.compile on the device computes what eager computes on the CPU."""
+
+import copy
+import warnings
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+from torch.utils.checkpoint import checkpoint
+
+import torch_neuronx
+from torch_neuronx import neuron_dynamo_backend
+from torch_neuronx.neuron_dynamo_backend import (
+    get_dynamo_metrics,
+    reset_dynamo_metrics,
+)
+
+pytestmark = pytest.mark.timeout(300)
+
+
+@pytest.fixture(autouse=True)
+def _fresh():
+    torch._dynamo.reset()
+    reset_dynamo_metrics()
+    torch_neuronx.clear_op_tracking()
+    yield
+    assert torch_neuronx.get_fallback_ops() == {}
+
+
+def compiled(function, **options):
+    return torch.compile(function, backend="neuron", fullgraph=True, **options)
+
+
+def to_neuron(values):
+    return torch.utils._pytree.tree_map(
+        lambda x: x.to("neuron") if isinstance(x, torch.Tensor) else x, values
+    )
+
+
+def check(function, *args, tolerance=1e-5, **options):
+    expected = function(*copy.deepcopy(args))
+    actual = compiled(function, **options)(*to_neuron(args))
+    torch.testing.assert_close(
+        actual, expected, rtol=tolerance, atol=tolerance, check_device=False
+    )
+    return actual
+
+
+def check_training(module, inputs, tolerance=1e-5):
+    """Forward, gradients and buffers of one step."""
+    expected_module = copy.deepcopy(module)
+    expected = expected_module(*inputs)
+    expected.square().sum().backward()
+    module = module.to("neuron")
+    actual = compiled(module)(*to_neuron(inputs))
+    actual.square().sum().backward()
+    close = {"rtol": tolerance, "atol": tolerance, "check_device": False}
+    torch.testing.assert_close(actual, expected, **close)
+    for (name, p), q in zip(
+        module.named_parameters(), expected_module.parameters(), strict=True
+    ):
+        torch.testing.assert_close(p.grad, q.grad, **close, msg=lambda m, n=name: n + m)
+    for p, q in zip(module.buffers(), expected_module.buffers(), strict=True):
+        torch.testing.assert_close(p, q, **close)
+
+
+class Attention(torch.nn.Module):
+    """With a cache that is written in place."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm = torch.nn.LayerNorm(8)
+        self.qkv = torch.nn.Linear(8, 24)
+        self.register_buffer("cache", torch.zeros(2, 2, 16, 4))
+
+    def forward(self, x, position):
+        qkv = self.qkv(self.norm(x)).view(2, 6, 3, 2, 4)
+        q, k, v = qkv.permute(2, 0, 3, 1, 4)
+        self.cache[:, :, :6] = k.detach()
+        self.cache.index_copy_(2, position, k[:, :, :1].detach())
+        out = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return F.silu(out.transpose(1, 2).reshape(2, 6, 8))
+
+
+def test_forward_backward_and_written_buffers():
+    check_training(Attention(), (torch.randn(2, 6, 8), torch.tensor([3])))
+
+
+def test_convolution_with_batch_norm():
+    module = torch.nn.Sequential(
+        torch.nn.Conv2d(3, 8, 3, padding=1),
+        torch.nn.BatchNorm2d(8),
+        torch.nn.ReLU(),
+        torch.nn.MaxPool2d(2),
+        torch.nn.Flatten(),
+        torch.nn.Linear(8 * 16, 4),
+    )
+    check_training(module, (torch.randn(2, 3, 8, 8),), tolerance=1e-4)
+
+
+def test_written_arguments_alias_without_a_copy():
+    def write(cache, value):
+        cache[:, 2:5] = value
+        cache.add_(1)
+        return cache.sum()
+
+    cache, value = torch.randn(4, 8), torch.randn(4, 3)
+    on_device = cache.to("neuron")
+    address = on_device.data_ptr()
+    result = compiled(write)(on_device, value.to("neuron"))
+    expected = write(cache, value)
+    assert on_device.data_ptr() == address
+    torch.testing.assert_close(on_device.cpu(), cache)
+    torch.testing.assert_close(result.cpu(), expected)
+
+
+def test_written_strided_argument():
+    def write(x):
+        x.mul_(2).add_(1)
+        return x * 3
+
+    base = torch.randn(6, 4)
+    expected = base.clone()
+    wanted = write(expected.t()[1:3])
+    on_device = base.to("neuron")
+    actual = compiled(write)(on_device.t()[1:3])
+    torch.testing.assert_close(on_device.cpu(), expected)
+    torch.testing.assert_close(actual.cpu(), wanted)
+
+
+@pytest.mark.parametrize(
+    "view",
+    [
+        lambda x: x.t(),
+        lambda x: x[::2, 1:],
+        lambda x: x[:1].expand(4, 6),
+        lambda x: x.reshape(-1)[3:19].view(4, 4),
+    ],
+)
+def test_strided_arguments(view):
+    check(lambda x: (view(x) * 2).sin().sum(0), torch.randn(4, 6))
+
+
+def test_outputs_keep_layout_and_views_share_memory():
+    def function(x):
+        y = x * 2
+        return y, y.t(), y[1], (x + 1).permute(1, 0).contiguous().t()
+
+    x = torch.randn(3, 5)
+    expected = function(x)
+    actual = compiled(function)(x.to("neuron"))
+    for a, b in zip(actual, expected, strict=True):
+        assert a.stride() == b.stride()
+        torch.testing.assert_close(a.cpu(), b)
+    assert actual[1].untyped_storage().data_ptr() == (
+        actual[0].untyped_storage().data_ptr()
+    )
+
+
+def test_no_outputs_none_and_empty():
+    check(lambda x: (None, x[:0] + 1, x.new_zeros(0, 3), x + 1), torch.randn(3))
+
+
+def test_graph_without_arguments():
+    expected = torch.arange(5) * 2
+    actual = compiled(lambda: torch.arange(5, device="neuron") * 2)()
+    torch.testing.assert_close(actual.cpu(), expected)
+
+
+@pytest.mark.parametrize("fullgraph", [True, False])
+def test_graph_breaks(fullgraph):
+    def function(x):
+        y = x.sin()
+        if not fullgraph:
+            torch._dynamo.graph_break()
+        return y.cos() + y
+
+    x = torch.randn(5)
+    actual = torch.compile(function, backend="neuron", fullgraph=fullgraph)(
+        x.to("neuron")
+    )
+    torch.testing.assert_close(actual.cpu(), function(x))
+    assert get_dynamo_metrics()["graphs"] == (1 if fullgraph else 2)
+
+
+# Shapes
+
+
+def test_shapes_alone_never_reach_the_recompile_limit():
+    graphs = []
+    function = torch.compile(
+        lambda x: (x * x.shape[0]).cumsum(0), backend="neuron", fullgraph=True
+    )
+    for n in range(2, 40):
+        x = torch.randn(n, 3)
+        torch.testing.assert_close(
+            function(x.to("neuron")).cpu(), (x * n).cumsum(0), rtol=1e-5, atol=1e-5
+        )
+        graphs.append(get_dynamo_metrics()["graphs"])
+    assert graphs[-1] <= 2
+    assert get_dynamo_metrics()["programs"] == 38
+
+
+def test_dynamic_shapes_with_a_reshape_and_backward():
+    def function(x, w):
+        return F.gelu(x.reshape(-1, x.shape[-1]) @ w).sum()
+
+    step = compiled(function, dynamic=True)
+    w = torch.randn(4, 6)
+    for n in (3, 5, 8):
+        x = torch.randn(n, 2, 4)
+        a, b = x.clone().requires_grad_(), x.to("neuron").requires_grad_()
+        function(a, w).backward()
+        step(b, w.to("neuron")).backward()
+        torch.testing.assert_close(b.grad.cpu(), a.grad, rtol=1e-4, atol=1e-5)
+
+
+def test_mark_dynamic():
+    function = compiled(lambda x: x.flatten().softmax(0))
+    for n in (4, 7, 9):
+        x = torch.randn(n, 3)
+        on_device = x.to("neuron")
+        torch._dynamo.mark_dynamic(on_device, 0)
+        torch.testing.assert_close(
+            function(on_device).cpu(), x.flatten().softmax(0), rtol=1e-5, atol=1e-6
+        )
+    assert get_dynamo_metrics()["graphs"] == 1
+
+
+# Random numbers
+
+
+def test_dropout_draws_eager_s_numbers():
+    module = torch.nn.Sequential(
+        torch.nn.Linear(8, 8), torch.nn.Dropout(0.4), torch.nn.Dropout(0.2)
+    ).to("neuron")
+    x = torch.randn(16, 8, device="neuron")
+    results = []
+    for function in (module, compiled(module)):
+        torch.manual_seed(7)
+        out = function(x)
+        out.sum().backward()
+        results.append((out.detach(), module[0].weight.grad.clone(), torch.rand(4)))
+        module.zero_grad()
+    torch.testing.assert_close(results[0], results[1], rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda x: torch.rand_like(x),
+        lambda x: torch.randn(3, 4, device=x.device),
+        lambda x: torch.randint(0, 9, (5,), device=x.device),
+        lambda x: torch.bernoulli(x.sigmoid()),
+        lambda x: torch.randperm(17, device=x.device),
+        lambda x: torch.empty_like(x).exponential_(2.0),
+        lambda x: torch.multinomial(x.softmax(-1), 2),
+        lambda x: F.dropout(x, 0.3),
+    ],
+)
+def test_random_operators_draw_eager_s_numbers(draw):
+    x = torch.randn(4, 6, device="neuron")
+    torch.manual_seed(3)
+    expected = draw(x), draw(x)
+    torch.manual_seed(3)
+    actual = compiled(lambda x: (draw(x), draw(x)))(x)
+    torch.testing.assert_close(actual, expected, rtol=0, atol=0)
+
+
+def test_checkpointed_dropout_recomputes_the_same_mask():
+    class Block(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = torch.nn.Linear(32, 32, bias=False)
+
+        def forward(self, x):
+            return F.dropout(self.linear(x).tanh(), 0.5)
+
+    block = Block().to("neuron")
+    x = torch.randn(8, 32, device="neuron", requires_grad=True)
+    out = compiled(lambda x: checkpoint(block, x, use_reentrant=False))(x)
+    out.sum().backward()
+    # d out / d pre-activation is 2 (1 - tanh^2) where the mask kept it, else 0.
+    slope = torch.where(out != 0, 2 * (1 - (out / 2) ** 2), 0).detach()
+    expected = slope @ block.linear.weight
+    torch.testing.assert_close(x.grad, expected.detach(), rtol=1e-4, atol=1e-5)
+
+
+# Training
+
+
+@pytest.mark.parametrize("bfloat16", [False, True])
+def test_llama_training_follows_the_cpu(bfloat16):
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    reference = LlamaForCausalLM(
+        LlamaConfig(
+            hidden_size=32,
+            intermediate_size=64,
+            num_hidden_layers=2,
+            num_attention_heads=4,
+            num_key_value_heads=2,
+            vocab_size=64,
+        )
+    )
+    ids = torch.randint(0, 64, (2, 12))
+
+    def losses(device, compile):
+        model = copy.deepcopy(reference).to(device)
+        optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+        forward = compiled(model) if compile else model
+        history = []
+        for _ in range(4):
+            with torch.autocast(device, torch.bfloat16, enabled=bfloat16):
+                loss = forward(input_ids=ids.to(device), labels=ids.to(device)).loss
+            loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            history.append(loss.item())
+        return history
+
+    tolerance = 2e-2 if bfloat16 else 1e-4
+    expected = losses("cpu", False)
+    assert losses("neuron", True) == pytest.approx(expected, rel=tolerance)
+    assert get_dynamo_metrics()["graphs"] == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("SGD", {"momentum": 0.9}),
+        ("Adam", {"capturable": True}),
+        ("AdamW", {"capturable": True, "amsgrad": True}),
+        ("AdamW", {}),
+        ("RMSprop", {}),
+    ],
+)
+def test_compiled_optimizer_steps(name, options):
+    start = [torch.randn(5, 3) for _ in range(3)]
+    gradients = [torch.randn(5, 3) for _ in range(3)]
+
+    def train(device, compile):
+        parameters = [torch.nn.Parameter(p.clone().to(device)) for p in start]
+        given = {
+            k: v for k, v in options.items() if device != "cpu" or k != "capturable"
+        }
+        optimizer = getattr(torch.optim, name)(parameters, lr=0.1, **given)
+        step = (
+            torch.compile(optimizer.step, backend="neuron")
+            if compile
+            else (optimizer.step)
+        )
+        for i in range(4):
+            for p, gradient in zip(parameters, gradients, strict=True):
+                p.grad = (gradient * (i + 1)).to(device)
+            step()
+        return [p.detach().cpu() for p in parameters]
+
+    torch.testing.assert_close(
+        train("neuron", True), train("cpu", False), rtol=1e-4, atol=1e-4
+    )
+    assert get_dynamo_metrics()["programs"] > 0
+
+
+def test_compiled_autograd():
+    module = torch.nn.Sequential(
+        torch.nn.Linear(4, 4), torch.nn.ReLU(), torch.nn.Linear(4, 1)
+    )
+    reference = copy.deepcopy(module)
+    x = torch.randn(3, 4)
+    reference(x).sum().backward()
+    module = module.to("neuron")
+
+    def train(x):
+        module(x).sum().backward()
+
+    with torch._dynamo.config.patch(compiled_autograd=True):
+        torch.compile(train, backend="neuron")(x.to("neuron"))
+    for p, q in zip(module.parameters(), reference.parameters(), strict=True):
+        torch.testing.assert_close(p.grad.cpu(), q.grad, rtol=1e-5, atol=1e-5)
+
+
+def test_export():
+    module = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.GELU())
+    x = torch.randn(3, 4)
+    expected = module(x)
+    module = module.to("neuron")
+    exported = torch.export.export(module, (x.to("neuron"),)).module()
+    torch.testing.assert_close(exported(x.to("neuron")).cpu(), expected)
+    torch.testing.assert_close(compiled(exported)(x.to("neuron")).cpu(), expected)
+
+
+# Higher-order operators
+
+
+def test_cond():
+    def function(x):
+        return torch.cond(x.sum() > 0, lambda x: x.sin(), lambda x: x.cos() + 1, (x,))
+
+    for x in (torch.ones(3), -torch.ones(3)):
+        check(function, x)
+
+
+def test_while_loop():
+    from torch._higher_order_ops import while_loop
+
+    def function(x):
+        zero = torch.zeros((), dtype=torch.int64, device=x.device)
+        return while_loop(
+            lambda i, x: (i < 50) & (x.sum() < 100),
+            lambda i, x: (i + 1, x * 1.5),
+            (zero, x),
+        )
+
+    for scale in (1.0, 0.0):
+        check(function, torch.rand(4) * scale)
+
+
+def test_scan_map_and_associative_scan():
+    from torch._higher_order_ops import associative_scan, scan
+    from torch._higher_order_ops import map as map_over
+
+    x = torch.randn(5, 3)
+    check(lambda x: scan(lambda c, x: (c + x, (c * x).sin()), x[0] * 0, x), x)
+    check(lambda x: map_over(lambda a, b: a.sin() + b, x, x[0] * 2), x)
+    check(
+        lambda x: associative_scan(
+            lambda a, b: a * b + a, x, dim=0, combine_mode="generic"
+        ),
+        x,
+    )
+
+
+def test_programs_hold_branches_and_loops():
+    """Not both branches, not the loop unrolled."""
+    from torch_neuronx import graphs
+
+    texts = []
+    build = graphs.Graph.preserve
+
+    def keep(self, program):
+        texts.append(program.stablehlo)
+        build(self, program)
+
+    def function(x):
+        from torch._higher_order_ops import scan
+
+        y, _ = scan(lambda c, x: (c + x, c * x), x[0] * 0, x)
+        return torch.cond(y.sum() > 0, lambda y: y.sin(), lambda y: y.cos(), (y,))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(graphs.Graph, "preserve", keep)
+        compiled(function)(torch.randn(6, 2, device="neuron"))
+    assert "stablehlo.while" in texts[0]
+    assert "stablehlo.case" in texts[0]
+
+
+@pytest.mark.parametrize("score_bytes", [64 << 20, 4 * 2 * 2 * 64 * 16])
+def test_flex_attention(monkeypatch, score_bytes):
+    from torch_neuronx import control_flow
+
+    monkeypatch.setattr(control_flow, "_SCORE_BYTES", score_bytes)
+    q, k, v = torch.randn(3, 2, 2, 64, 16)
+    bias = torch.randn(2)
+    distance = torch.arange(64)[:, None] - torch.arange(64)
+
+    def attend(q, k, v, bias):
+        mask = create_block_mask(
+            lambda b, h, m, n: m >= n, None, None, 64, 64, device=q.device
+        )
+        return flex_attention(
+            q,
+            k,
+            v,
+            score_mod=lambda s, b, h, m, n: s + bias[h] * (m - n),
+            block_mask=mask,
+        )
+
+    expected = F.scaled_dot_product_attention(
+        q,
+        k,
+        v,
+        attn_mask=(bias[:, None, None] * distance).masked_fill(
+            distance < 0, -torch.inf
+        ),
+    )
+    actual = compiled(attend)(*to_neuron((q, k, v, bias)))
+    torch.testing.assert_close(actual.cpu(), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_flex_attention_backward():
+    q, k, v = torch.randn(3, 1, 2, 32, 8)
+    distance = (torch.arange(32)[:, None] - torch.arange(32)) * 0.1
+
+    def loss(q, k, v):
+        out = flex_attention(q, k, v, score_mod=lambda s, b, h, m, n: s + 0.1 * (m - n))
+        return out.square().sum()
+
+    a = [x.clone().requires_grad_() for x in (q, k, v)]
+    F.scaled_dot_product_attention(*a, attn_mask=distance).square().sum().backward()
+    b = [x.to("neuron").requires_grad_() for x in (q, k, v)]
+    compiled(loss)(*b).backward()
+    for x, y in zip(a, b, strict=True):
+        torch.testing.assert_close(y.grad.cpu(), x.grad, rtol=1e-3, atol=1e-4)
+
+
+# Policies
+
+
+@pytest.mark.parametrize("options", [{}, {"mode": "reduce-overhead"}])
+def test_inductor_is_redirected(options):
+    x = torch.randn(4, 4)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        actual = torch.compile(lambda x: x.sin() @ x, **options)(x.to("neuron"))
+    torch.testing.assert_close(actual.cpu(), x.sin() @ x, rtol=1e-5, atol=1e-5)
+    assert get_dynamo_metrics()["graphs"] == 1
+
+
+def test_inductor_still_gets_the_cpu_s_graphs(monkeypatch):
+    import torch._inductor.compile_fx as module
+
+    calls = []
+    monkeypatch.setattr(module, "compile_fx", lambda g, *a, **k: calls.append(1) or g)
+    torch.compile(lambda x: x + 1)(torch.ones(2))
+    assert calls == [1]
+    assert get_dynamo_metrics()["graphs"] == 0
+
+
+def test_mode_and_unknown_options_are_reported_once(monkeypatch):
+    monkeypatch.setattr(neuron_dynamo_backend, "_told", set())
+    x = torch.ones(2, device="neuron")
+    with pytest.warns(UserWarning, match="max-autotune"):
+        compiled(lambda x: x + 1, mode="max-autotune")(x)
+    with pytest.warns(UserWarning, match="no_such_option"):
+        compiled(lambda x: x + 2, options={"no_such_option": 1})(x)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        compiled(lambda x: x + 3, options={"no_such_option": 1})(x)
+
+
+def test_graphs_without_neuron_tensors_stay_on_the_cpu():
+    x = torch.randn(3)
+    torch.testing.assert_close(compiled(lambda x: x.sin())(x), x.sin())
+    assert get_dynamo_metrics()["cpu_graphs"] == 1
+
+
+def test_cpu_tensors_among_the_arguments():
+    def function(x, step, scale):
+        step.add_(1)
+        return x * scale + step, step * 2
+
+    x, step, scale = torch.randn(3), torch.tensor(1.0), torch.tensor(0.5)
+    expected_step = step.clone()
+    expected = function(x, expected_step, scale)
+    actual = compiled(function)(x.to("neuron"), step, scale)
+    assert actual[0].device.type == "neuron"
+    assert actual[1].device.type == "cpu"
+    torch.testing.assert_close(step, expected_step)
+    torch.testing.assert_close(actual, expected, check_device=False)
+
+
+def test_what_has_no_program_is_an_error_that_names_the_line():
+    with pytest.raises(Exception, match=r"_fft_r2c.*test_compile\.py"):
+        compiled(lambda x: torch.fft.rfft(x).real)(torch.randn(4, device="neuron"))
+    # The process goes on.
+    check(lambda x: x + 1, torch.randn(3))
+
+
+@pytest.mark.parametrize("how", ["option", "variable"])
+@pytest.mark.filterwarnings("ignore")
+def test_fallback_execution(monkeypatch, how):
+    options = {"fallback_execution": True} if how == "option" else {}
+    if how == "variable":
+        monkeypatch.setenv("TORCH_NEURONX_DISABLE_FALLBACK_EXECUTION", "0")
+    x = torch.randn(8)
+    actual = compiled(lambda x: torch.fft.rfft(x).real, options=options)(x.to("neuron"))
+    torch.testing.assert_close(actual.cpu(), torch.fft.rfft(x).real)
+    assert get_dynamo_metrics()["fallbacks"] == 1
+    torch_neuronx.clear_op_tracking()  # the transform ran on the host, as it told
+
+
+def test_artefacts_are_kept_on_request(monkeypatch, tmp_path):
+    monkeypatch.setenv("TORCH_NEURONX_DEBUG_DIR", str(tmp_path))
+    monkeypatch.setenv("TORCH_NEURONX_PRESERVE_COMPILATION_ARTIFACTS", "1")
+    compiled(lambda x: x.sin(), options={"model_name": "a/model"})(
+        torch.ones(2, device="neuron")
+    )
+    names = sorted(path.name for path in tmp_path.iterdir())
+    assert [name.split(".", 1)[1] for name in names] == [
+        "fx.py",
+        "program",
+        "stablehlo.mlir",
+    ]
+    assert all(name.startswith("a_model_") for name in names)
+    assert "stablehlo.sine" in (tmp_path / names[-1]).read_text()
+
+
+def test_graphs_use_less_memory_than_eager():
+    """Intermediate values of a chain are not device tensors."""
+
+    def chain(x):
+        for _ in range(8):
+            x = (x * 1.01).tanh()
+        return x
+
+    x = torch.randn(1 << 20, device="neuron")
+    function = compiled(chain)
+    function(x)
+    peaks = []
+    for f in (chain, function):
+        torch.neuron.synchronize()
+        torch.neuron.reset_peak_memory_stats()
+        before = torch.neuron.memory_allocated()
+        f(x)
+        torch.neuron.synchronize()
+        peaks.append(torch.neuron.max_memory_allocated() - before)
+    assert peaks[1] <= peaks[0]
+
+
+# Pointwise regions of the simulator
+
+
+CHAINS = {
+    "broadcast": lambda x, y: ((x + y[0]) * y[:, :1]).relu() - y.t().contiguous().t(),
+    "views": lambda x, y: ((x * 2).view(-1) + y.reshape(-1)).view_as(x).exp(),
+    "masks": lambda x, y: torch.where((x > 0) & ~(y > 1), x * 2, y).masked_fill(
+        x < -1, 7
+    ),
+    "scalars": lambda x, y: (2 - x) / 3 + x.pow(2) - x.add(y, alpha=0.3) * x[0, 0],
+    "activations": lambda x, y: F.silu(x) + F.gelu(y) * F.gelu(x, approximate="tanh"),
+    "clamps": lambda x, y: x.clamp(-0.5, 0.5).maximum(y.clamp_min(0)).neg().abs(),
+    "branching": lambda x, y: (x.sin() * x.cos(), x.sin() + y, (x * y).sum(1)),
+    "dtypes": lambda x, y: (x.to(torch.float32) * 3).to(x.dtype) + y.long(),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("shape", [(3, 5), (33, 1024), (130, 257)])
+@pytest.mark.parametrize("chain", CHAINS)
+def test_pointwise_regions_equal_the_cpu(chain, shape, dtype):
+    x, y = torch.randn(2, *shape).to(dtype) * 2
+    tolerance = {torch.float32: 2e-6, torch.bfloat16: 1e-2, torch.float16: 2e-3}[dtype]
+    check(CHAINS[chain], x, y, tolerance=tolerance)
+
+
+def test_pointwise_regions_propagate_nan_and_infinity():
+    special = torch.tensor([float("nan"), float("inf"), -float("inf"), 0.0, -0.0, 1.0])
+    x, y = torch.meshgrid(special, special, indexing="ij")
+
+    def function(x, y):
+        z = x * 1.0
+        return (
+            z.relu(),
+            z.maximum(y),
+            z.clamp(-1, 1),
+            z / y,
+            z.sign(),
+            z.isnan(),
+            z <= y,
+            z.sigmoid(),
+        )
+
+    expected = function(x, y)
+    actual = compiled(function)(*to_neuron((x, y)))
+    for a, b in zip(actual, expected, strict=True):
+        torch.testing.assert_close(a.cpu(), b, equal_nan=True, rtol=1e-6, atol=0)
+
+
+def test_pointwise_region_over_its_own_operand():
+    def write(x, y):
+        x.mul_(2).add_(y).tanh_()
+        return x + y.t()
+
+    x, y = torch.randn(2, 64, 64)
+    on_device = x.to("neuron")
+    actual = compiled(write)(on_device, y.to("neuron"))
+    expected = write(x, y)
+    torch.testing.assert_close(actual.cpu(), expected, rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(on_device.cpu(), x, rtol=1e-5, atol=1e-6)
