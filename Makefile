@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # make demo   a language model writes text on device `neuron`
-#             PROMPT="..." DTYPE=float32|bfloat16 TOKENS=200
+#             PROMPT="..." DTYPE=float32|bfloat16 TOKENS=200 COMPILE=1
 # make test   C++ and Python tests, formatting
 # make build  the three libraries, into python/torch_neuronx
 # make test-operators   PyTorch's operator database in every dtype, and the
@@ -22,10 +22,12 @@ CPP := $(wildcard $(addprefix csrc/,*/*.h */*.cpp */*/*.h */*/*.cpp)) \
 PROMPT ?= What is a tensor? Answer in three sentences.
 DTYPE ?= float32
 TOKENS ?= 128
+COMPILE ?=
 export PROMPT DTYPE TOKENS
 
 demo: build $(STAMPS)/demo
-	@$(PY) examples/chat.py --dtype "$$DTYPE" --tokens "$$TOKENS" "$$PROMPT"
+	@$(PY) examples/chat.py --dtype "$$DTYPE" --tokens "$$TOKENS" \
+	  $(if $(COMPILE),--compile) "$$PROMPT"
 
 test: build-test check
 	$(VENV)/bin/ctest --test-dir build --output-on-failure -j 2

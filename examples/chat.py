@@ -38,6 +38,11 @@ def main() -> int:
     parser.add_argument("--tokens", type=int, default=128, help="at most so many")
     parser.add_argument("--device", default="neuron")
     parser.add_argument("--sample", action="store_true", help="draw the words")
+    parser.add_argument(
+        "--compile",
+        action="store_true",
+        help="static cache and torch.compile, warmed up beforehand",
+    )
     arguments = parser.parse_args()
 
     print("Loading SmolLM2-135M-Instruct (converted once) ...", flush=True)
@@ -53,7 +58,11 @@ def main() -> int:
         add_generation_prompt=True,
         return_tensors="pt",
         return_dict=True,
-    ).to(arguments.device)
+    )
+    if arguments.compile:
+        warm_up(model, inputs["input_ids"].shape[1], arguments)
+    else:
+        inputs = inputs.to(arguments.device)
 
     torch_neuronx.clear_op_tracking()
     print(f"\n> {arguments.prompt}\n", flush=True)
@@ -65,6 +74,22 @@ def main() -> int:
         streamer=streamer,
     )
     return report(arguments.device, streamer.times)
+
+
+def warm_up(model: object, prompt: int, arguments: argparse.Namespace) -> None:
+    """Compiles the prompt's length and the step of decoding."""
+    from torch_neuronx import generation
+
+    print("Compiling ...", flush=True)
+    start = time.perf_counter()
+    programs = generation.warm_up(
+        model,
+        prompt,
+        arguments.tokens,
+        lengths=generation.buckets(prompt)[-1:],
+        do_sample=arguments.sample,
+    )
+    print(f"{programs} programs in {time.perf_counter() - start:.0f} s")
 
 
 def report(device: str, times: list[float]) -> int:

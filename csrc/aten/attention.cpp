@@ -13,13 +13,16 @@
 namespace neuronx::aten {
 namespace {
 
-bool broadcasts(const at::Tensor& mask, const at::Tensor& query, int64_t keys) {
+// Sizes may be symbolic here: torch.compile asks as well.
+bool broadcasts(const at::Tensor& mask,
+                const at::Tensor& query,
+                const c10::SymInt& keys) {
   if (mask.dim() > query.dim()) {
     return false;
   }
   for (int64_t d = 1; d <= mask.dim(); ++d) {
-    const int64_t full = d == 1 ? keys : query.size(-d);
-    if (mask.size(-d) != 1 && mask.size(-d) != full) {
+    const c10::SymInt full = d == 1 ? keys : query.sym_size(-d);
+    if (mask.sym_size(-d) != 1 && mask.sym_size(-d) != full) {
       return false;
     }
   }
@@ -47,14 +50,15 @@ std::string misfit(const at::Tensor& query,
     return "operands that are not all 3-D or all 4-D";
   }
   // The head dimension of 3-D operands is their first.
-  const int64_t query_heads = query.size(-3), heads = key.size(-3);
-  if ((rank == 4 &&
-       (key.size(0) != query.size(0) || value.size(0) != query.size(0))) ||
-      value.size(-3) != heads || key.size(-2) != value.size(-2) ||
-      query.size(-1) != key.size(-1)) {
+  const c10::SymInt query_heads = query.sym_size(-3), heads = key.sym_size(-3);
+  if ((rank == 4 && (key.sym_size(0) != query.sym_size(0) ||
+                     value.sym_size(0) != query.sym_size(0))) ||
+      value.sym_size(-3) != heads || key.sym_size(-2) != value.sym_size(-2) ||
+      query.sym_size(-1) != key.sym_size(-1)) {
     return "sizes of query, key and value that do not match";
   }
-  if (query.numel() == 0 || key.numel() == 0 || value.numel() == 0) {
+  if (query.sym_numel() == 0 || key.sym_numel() == 0 ||
+      value.sym_numel() == 0) {
     return "empty operands";
   }
   if (query_heads != heads && heads != 1 &&
@@ -64,7 +68,7 @@ std::string misfit(const at::Tensor& query,
   if (!mask) {
     return "";
   }
-  if (!broadcasts(*mask, query, key.size(-2))) {
+  if (!broadcasts(*mask, query, key.sym_size(-2))) {
     return "a mask that does not broadcast";
   }
   // CPU's math, which alone differentiates masks there, refuses the two.

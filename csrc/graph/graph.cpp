@@ -97,6 +97,11 @@ Argument make_output(const Output& spec,
                                spec.offset);
     case Output::Kind::Argument:
       return arguments[spec.index];
+    case Output::Kind::ArgumentView: {
+      const auto& base = std::get<at::Tensor>(arguments[spec.index]);
+      return runtime::new_view(
+          base, spec.sizes, spec.strides, base.storage_offset() + spec.offset);
+    }
     case Output::Kind::Integer:
       return spec.value;
     case Output::Kind::None:

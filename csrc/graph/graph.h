@@ -33,8 +33,16 @@ struct Input {
 };
 
 struct Output {
-  enum class Kind : uint8_t { New, View, Argument, Integer, None } kind;
-  // View: the output whose memory it shows. Argument: its position.
+  enum class Kind : uint8_t {
+    New,
+    View,
+    Argument,
+    ArgumentView,
+    Integer,
+    None,
+  } kind;
+  // View: the output whose memory it shows. Of arguments: the position. Views
+  // of arguments count their offset from the argument's first element.
   int32_t index = -1;
   c10::ScalarType dtype = c10::ScalarType::Undefined;
   // Empty strides: row-major.

@@ -74,14 +74,15 @@ Input to_input(const py::tuple& spec) {
 }
 
 // ("new", dtype, sizes, strides), ("view", output, sizes, strides, offset),
-// ("argument", position), ("integer", value) or ("none",).
+// ("argument view", position, sizes, strides, offset), ("argument", position),
+// ("integer", value) or ("none",).
 Output to_output(const py::tuple& spec) {
   const auto kind = spec[0].cast<std::string>();
   Output output{Output::Kind::None};
   const auto layout = [&] {
     const auto sizes = spec[2].cast<Dims>(), strides = spec[3].cast<Dims>();
     output.sizes.assign(sizes.begin(), sizes.end());
-    if (output.kind == Output::Kind::View || !is_contiguous(sizes, strides)) {
+    if (output.kind != Output::Kind::New || !is_contiguous(sizes, strides)) {
       output.strides.assign(strides.begin(), strides.end());
     }
     return extent(sizes, strides);
@@ -91,8 +92,9 @@ Output to_output(const py::tuple& spec) {
     output.dtype = to_scalar_type(spec[1]);
     output.bytes =
         static_cast<size_t>(layout()) * c10::elementSize(output.dtype);
-  } else if (kind == "view") {
-    output.kind = Output::Kind::View;
+  } else if (kind == "view" || kind == "argument view") {
+    output.kind =
+        kind == "view" ? Output::Kind::View : Output::Kind::ArgumentView;
     output.index = spec[1].cast<int32_t>();
     layout();
     output.offset = spec[4].cast<int64_t>();

@@ -32,6 +32,13 @@ from torch_neuronx.lowering import (
 
 aten = torch.ops.aten
 
+# Their arguments describe the memory behind their first.
+_BY_STORAGE = {
+    aten.as_strided.default,
+    aten.as_strided_copy.default,
+    aten.as_strided_scatter.default,
+}
+
 _numbers = itertools.count()
 
 
@@ -137,7 +144,32 @@ class _GraphEmitter(Emitter):
         args, kwargs = tree_map(self.shapes.number, (args, kwargs))
         if node.target is aten.copy_.default:
             return self.write(*args[:2])
+        if node.target in _BY_STORAGE:
+            args = self.relative(node, args)
         return super().node(node, args, kwargs, depth)
+
+    def relative(self, node: Node, args: Any) -> Any:
+        """``as_strided`` counts from the start of a storage; a program has only the
+        elements of the tensor."""
+        fake = node.args[0].meta["val"]  # type: ignore[union-attr]
+        number = self.shapes.number
+        names = [argument.name for argument in node.target._schema.arguments]
+        at = names.index("storage_offset")
+        at_sizes, at_strides = names.index("size"), names.index("stride")
+        start = number(fake.storage_offset())
+        given = args[at] if len(args) > at else None
+        offset = start if given is None else given
+        sizes, strides = args[at_sizes], args[at_strides]
+        last = offset + sum(
+            (n - 1) * stride for n, stride in zip(sizes, strides, strict=True)
+        )
+        whole = self.shapes.tensor(fake)
+        inside = start <= offset and last < start + whole.numel()
+        if 0 not in sizes and not (whole.is_contiguous() and inside):
+            raise Undecomposable("it reads memory outside the tensor")
+        args = list(args) + [None] * (at + 1 - len(args))
+        args[at] = offset - start
+        return args
 
     def write(self, target: Operand, value: Any) -> Operand:
         """An argument overwritten by the graph."""
@@ -180,6 +212,13 @@ class Graph:
         self.copied = {
             i for i, node in enumerate(self.placeholders) if _computes_on_cpu(node)
         }
+        self.written = {
+            i
+            for node in module.graph.nodes
+            if node.target is aten.copy_.default
+            for i, placeholder in enumerate(self.placeholders)
+            if node.args[0] is placeholder
+        }
         counts.graphs += 1
 
     @property
@@ -221,13 +260,7 @@ class Graph:
     ) -> Callable[[list[Any]], list[Any]]:
         """``call`` for graphs that also compute on the CPU's tensors: those are
         copied to the device and, where the graph writes or returns them, back."""
-        written = {
-            i
-            for node in self.module.graph.nodes
-            if node.target is aten.copy_.default
-            for i in self.copied
-            if node.args[0] is self.placeholders[i]
-        }
+        written = self.written & self.copied
         to_cpu = [i for i, node in enumerate(self.outputs) if _is_cpu(node)]
 
         def function(args: list[Any]) -> list[Any]:
@@ -367,7 +400,9 @@ class Graph:
                 variant.outputs.append(("integer", int(shapes.number(value))))
             elif value in position:
                 variant.outputs.append(("argument", position[value]))
-            elif view := self.view(node, value, made, shapes):
+            elif view := self.view(node, made, shapes) or self.argument_view(
+                node, args, emitter
+            ):
                 variant.outputs.append(view)
             else:
                 fake = shapes.tensor(node.meta["val"])
@@ -387,9 +422,29 @@ class Graph:
                 )
         return ids, aliases
 
-    def view(
-        self, node: Node, value: Operand, made: dict[Any, int], shapes: Shapes
+    def argument_view(
+        self, node: Node, args: list[Any], emitter: _GraphEmitter
     ) -> tuple | None:
+        """An output that shows the memory of an argument."""
+        number = emitter.shapes.number
+        fake = node.meta["val"]
+        for i, placeholder in enumerate(self.placeholders):
+            base = placeholder.meta.get("val")
+            if not isinstance(base, torch.Tensor) or _is_cpu(placeholder):
+                continue
+            if _storage(placeholder) != _storage(node) or base.dtype != fake.dtype:
+                continue
+            if i in self.written:
+                return None
+            if [number(n) for n in base.stride()] != list(args[i].stride()):
+                return None
+            sizes = [number(n) for n in fake.shape]
+            strides = [number(n) for n in fake.stride()]
+            shift = number(fake.storage_offset()) - number(base.storage_offset())
+            return ("argument view", i, sizes, strides, shift)
+        return None
+
+    def view(self, node: Node, made: dict[Any, int], shapes: Shapes) -> tuple | None:
         """An output that shows the memory of an earlier one."""
         if _storage(node) not in made:
             return None

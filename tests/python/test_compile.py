@@ -570,7 +570,6 @@ def test_what_has_no_program_is_an_error_that_names_the_line():
 
 
 @pytest.mark.parametrize("how", ["option", "variable"])
-@pytest.mark.filterwarnings("ignore")
 def test_fallback_execution(monkeypatch, how):
     options = {"fallback_execution": True} if how == "option" else {}
     if how == "variable":

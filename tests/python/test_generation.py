@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Static-cache generation in a bounded number of programs."""
+
+import copy
+import math
+
+import pytest
+import torch
+from transformers import CompileConfig, LlamaConfig, LlamaForCausalLM
+
+import torch_neuronx
+from torch_neuronx import generation
+from torch_neuronx.neuron_dynamo_backend import (
+    get_dynamo_metrics,
+    reset_dynamo_metrics,
+)
+
+pytestmark = pytest.mark.timeout(400)
+LONGEST = 60
+
+
+@pytest.fixture(autouse=True)
+def _fresh():
+    torch._dynamo.reset()
+    reset_dynamo_metrics()
+    torch_neuronx.clear_op_tracking()
+
+
+@pytest.fixture(scope="module")
+def reference():
+    torch.manual_seed(0)
+    return LlamaForCausalLM(
+        LlamaConfig(
+            hidden_size=32,
+            intermediate_size=64,
+            num_hidden_layers=2,
+            num_attention_heads=4,
+            num_key_value_heads=2,
+            vocab_size=128,
+            max_position_embeddings=256,
+            eos_token_id=None,
+            bos_token_id=1,
+            pad_token_id=0,
+        )
+    ).eval()
+
+
+def prompt(length, batch=1):
+    return torch.randint(1, 128, (batch, length))
+
+
+def compilations():
+    return (
+        get_dynamo_metrics()["programs"],
+        torch_neuronx.metrics().get("programs_compiled", 0),
+    )
+
+
+def test_buckets():
+    assert generation.buckets(100) == [16, 32, 64, 128]
+    assert generation.buckets(16) == [16, 32]
+    assert generation.buckets(7) == [16]
+
+
+def test_prompts_of_many_lengths_need_few_programs(reference):
+    model = copy.deepcopy(reference).to("neuron")
+    programs = generation.warm_up(model, LONGEST, max_new_tokens=8)
+    assert 2 <= programs <= math.ceil(math.log2(LONGEST + 8)) + 3
+    # One call for what is no graph: the numbers around the model.
+    model.generate(prompt(5), max_new_tokens=8, do_sample=False)
+    before = compilations()
+    for length in (1, 2, 7, 15, 16, 17, 31, 32, 40, 60):
+        ids = prompt(length)
+        expected = reference.generate(ids, max_new_tokens=8, do_sample=False)
+        actual = model.generate(input_ids=ids, max_new_tokens=8, do_sample=False)
+        assert actual.tolist() == expected.tolist(), length
+    assert compilations() == before
+    assert torch_neuronx.get_fallback_ops() == {}
+
+
+def test_batches_with_left_padding(reference):
+    model = copy.deepcopy(reference).to("neuron")
+    generation.warm_up(model, 12, 6, batch_size=3)
+    ids = prompt(9, batch=3)
+    mask = torch.ones_like(ids)
+    mask[0, :4] = 0
+    mask[2, :1] = 0
+    ids[mask == 0] = 0
+    options = {"attention_mask": mask, "max_new_tokens": 6, "do_sample": False}
+    before = get_dynamo_metrics()["programs"]
+    actual = model.generate(ids, **options)
+    assert get_dynamo_metrics()["programs"] == before
+    assert actual.tolist() == reference.generate(ids, **options).tolist()
+
+
+def test_sampling_is_reproducible(reference):
+    model = copy.deepcopy(reference).to("neuron")
+    generation.warm_up(model, 12, 8, do_sample=True)
+    ids = prompt(9)
+    results = []
+    for _ in range(2):
+        torch.manual_seed(5)
+        results.append(
+            model.generate(ids, max_new_tokens=8, do_sample=True, top_k=20).tolist()
+        )
+    assert results[0] == results[1]
+    assert len(results[0][0]) == 17
+
+
+def test_beam_search(reference):
+    model = copy.deepcopy(reference).to("neuron")
+    generation.warm_up(model, 12, 6, num_beams=3)
+    ids = prompt(9)
+    options = {"max_new_tokens": 6, "do_sample": False, "num_beams": 3}
+    actual = model.generate(ids, **options)
+    assert actual.tolist() == reference.generate(ids, **options).tolist()
+
+
+def test_what_does_not_fit_is_an_error(reference):
+    model = copy.deepcopy(reference).to("neuron")
+    with pytest.raises(ValueError, match="256 positions"):
+        generation.warm_up(model, 250, 10)
+    with pytest.raises(ValueError, match="lengths="):
+        generation.warm_up(model, 64, 8, lengths=[64])
+    with pytest.raises(ValueError, match="max_new_tokens"):
+        generation.warm_up(model, 64, 0)
+    generation.warm_up(model, 12, 8)
+    with pytest.raises(ValueError, match="17 tokens"):
+        model.generate(prompt(17), max_new_tokens=4)
+    with pytest.raises(ValueError, match="20 new ones"):
+        model.generate(prompt(10), max_new_tokens=20)
+
+
+@pytest.mark.parametrize("config", [None, CompileConfig(backend="neuron")])
+def test_transformers_own_static_cache(reference, config):
+    """Without ``warm_up``: the default asks for Inductor."""
+    model = copy.deepcopy(reference).to("neuron")
+    ids = prompt(7)
+    options = {"max_new_tokens": 6, "do_sample": False}
+    expected = reference.generate(ids, **options)
+    static = {"cache_implementation": "static", "compile_config": config}
+    for _ in range(2):
+        actual = model.generate(ids.to("neuron"), **options, **static)
+        assert actual.tolist() == expected.tolist()
+    assert get_dynamo_metrics()["programs"] == 1
+
+
+def test_chunked_prefill(reference):
+    """Four chunks need no more programs than two; a known length needs none."""
+    model = copy.deepcopy(reference).to("neuron")
+    options = {"max_new_tokens": 6, "do_sample": False}
+    programs = []
+    for length in (16, 32, 16, 32):
+        ids = prompt(length)
+        actual = model.generate(
+            ids,
+            **options,
+            cache_implementation="static",
+            max_cache_len=48,
+            prefill_chunk_size=8,
+            compile_config=CompileConfig(backend="neuron", fullgraph=False),
+        )
+        assert actual.tolist() == reference.generate(ids, **options).tolist()
+        programs.append(get_dynamo_metrics()["programs"])
+    assert programs[0] <= 3
+    assert programs[1] - programs[0] <= 2
+    assert programs[3] == programs[1]
+
+
+def test_assisted_decoding(reference):
+    """The draft's cache is cropped: eager, with the CPU's tokens."""
+    model = copy.deepcopy(reference).to("neuron")
+    ids = prompt(9)
+    options = {"max_new_tokens": 8, "do_sample": False, "prompt_lookup_num_tokens": 3}
+    actual = model.generate(ids.to("neuron"), **options)
+    assert actual.tolist() == reference.generate(ids, **options).tolist()
