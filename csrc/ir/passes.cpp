@@ -122,4 +122,14 @@ size_t common_subexpression_elimination(Program& program) {
   return Runner(merge_equal).run(program);
 }
 
+void optimize(Program& program,
+              const std::function<void(const Pass&, const Program&)>& after) {
+  const auto run = [&](const char* name, size_t (*pass)(Program&)) {
+    after({name, pass(program)}, program);
+  };
+  run("simplify", &simplify);
+  run("common subexpressions", &common_subexpression_elimination);
+  run("dead code", &dead_code_elimination);
+}
+
 }  // namespace neuronx::ir

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 
 #include "ir/program.h"
 
@@ -16,5 +17,19 @@ size_t dead_code_elimination(Program& program);
 // Computes equal operations on equal operands once. All operations are pure:
 // random numbers are functions of their seed and offset operands.
 size_t common_subexpression_elimination(Program& program);
+
+// Drops composites that give an operand back: copies and views that change
+// nothing, multiplication by one, two transpositions. Does not look into
+// bodies.
+size_t simplify(Program& program);
+
+struct Pass {
+  const char* name;
+  size_t removed;
+};
+// All of them, in order, on a program of many operators. `after` sees the
+// program after each.
+void optimize(Program& program,
+              const std::function<void(const Pass&, const Program&)>& after);
 
 }  // namespace neuronx::ir

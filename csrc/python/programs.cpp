@@ -9,6 +9,7 @@
 #include "eager/decompose.h"
 #include "eager/kernel.h"
 #include "ir/hardware.h"
+#include "ir/passes.h"
 #include "ir/print.h"
 #include "lowering/lowering.h"
 #include "python/bind.h"
@@ -132,6 +133,16 @@ py::list hardware_rules() {
   return result;
 }
 
+// The optimised program, and (pass, operations removed, program) of each pass.
+py::tuple optimized(const ir::Program& program) {
+  ir::Program result = program;
+  py::list passes;
+  ir::optimize(result, [&](const ir::Pass& pass, const ir::Program& after) {
+    passes.append(py::make_tuple(pass.name, pass.removed, after));
+  });
+  return py::make_tuple(std::move(result), passes);
+}
+
 py::bytes neff(const ir::Program& program, const std::string& name) {
   bool from_disk = false;
   std::string bytes;
@@ -179,6 +190,10 @@ void bind_programs(py::module_& m) {
            "custom_calls: \"0\", \"1\" or names, as in "
            "TORCH_NEURONX_CUSTOM_CALLS. Raises IllegalProgram if it cannot be "
            "rewritten.")
+      .def("optimized",
+           &optimized,
+           "What graphs of torch.compile become before they are compiled, and "
+           "a (name, operations removed, program) for each pass.")
       .def("neff",
            &neff,
            py::arg("name") = "program",

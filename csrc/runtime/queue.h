@@ -51,12 +51,18 @@ class Queue {
 
   Queue(c10::DeviceIndex device, int64_t stream_id);
 
-  // Fills one entry in place under the queue's lock; `fill` must not block.
+  // Fills one entry in place under the queue's lock; `fill` must not block. If
+  // it throws, nothing is queued.
   template <typename Fill>
   Ticket push(Fill&& fill) {
     lock();
     Launch& slot = acquire_slot();
-    fill(slot);
+    try {
+      fill(slot);
+    } catch (...) {
+      producer_.clear(std::memory_order_release);
+      throw;
+    }
     return publish_and_unlock();
   }
   Ticket push_task(const char* name, std::function<void()> task);

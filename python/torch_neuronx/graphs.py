@@ -298,8 +298,9 @@ class Graph:
             ids, aliases = self.results(emitter, variant, args, values, results)
         except (Undecomposable, _C.Unsupported) as error:
             raise GraphError(self.explain(emitter.current, error)) from error
-        program = builder.build(ids, aliases)
-        self.preserve(program)
+        captured = builder.build(ids, aliases)
+        program, passes = captured.optimized()
+        self.preserve(captured, program, passes)
         self.native.add(
             self.name,
             program,
@@ -482,7 +483,7 @@ class Graph:
             "operator)"
         )
 
-    def preserve(self, program: Any) -> None:
+    def preserve(self, captured: Any, program: Any, passes: list[tuple]) -> None:
         """Keeps what the graph became, on request."""
         if os.environ.get("TORCH_NEURONX_PRESERVE_COMPILATION_ARTIFACTS", "0") in (
             "",
@@ -497,7 +498,17 @@ class Graph:
         with contextlib.suppress(OSError):
             code = self.module.print_readable(print_output=False)
             (folder / f"{stem}.fx.py").write_text(code)
-            (folder / f"{variant}.program").write_text(program.text)
+            (folder / f"{variant}.program").write_text(
+                "\n".join(
+                    [
+                        f"// captured\n{captured.text}",
+                        *(
+                            f"// {name}: {removed} operations fewer\n{after.text}"
+                            for name, removed, after in passes
+                        ),
+                    ]
+                )
+            )
             (folder / f"{variant}.stablehlo.mlir").write_text(program.stablehlo)
 
 

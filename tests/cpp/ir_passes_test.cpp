@@ -128,5 +128,86 @@ TEST(Passes, MixedProgramStaysValid) {
   EXPECT_EQ(p.results.size(), 6u);
 }
 
+// A composite whose body is its decomposition, as lowerings make them.
+Value composite(Builder& b,
+                const std::string& name,
+                Value x,
+                std::vector<Attribute> more,
+                const Region& body) {
+  std::vector<Attribute> arguments{Operand{0}};
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  return b.composite(
+      name, {x}, std::move(arguments), build_region(body, {b.type(x)}))[0];
+}
+
+Value transposed(Builder& b, Value x) {
+  return composite(
+      b, "aten.t", x, {}, [](Builder& b, const Values& v) -> Values {
+        return {b.transpose(v[0], {1, 0})};
+      });
+}
+
+Value times(Builder& b, Value x, double factor) {
+  return composite(
+      b,
+      "aten.mul.Tensor",
+      x,
+      {NumberTensor{DType::Float64, true, factor}},
+      [&](Builder& b, const Values& v) -> Values {
+        const auto type = b.type(v[0]);
+        return {b.mul(v[0], b.constant(type.dtype, factor, type.shape))};
+      });
+}
+
+TEST(Simplify, NeutralCompositesGiveTheirOperand) {
+  Builder b;
+  const Value x = b.parameter({DType::Float32, {2, 3}});
+  const Value y = times(b, transposed(b, transposed(b, x)), 1);
+  Program p = b.finish({b.exp(y), times(b, y, 2)});
+  EXPECT_EQ(simplify(p), 2u);
+  verify(p);
+  ASSERT_EQ(p.operations.size(), 2u);
+  EXPECT_EQ(p.operations[0].operands[0], p.parameters[0]);
+  EXPECT_EQ(p.operations[1].name, "aten.mul.Tensor");
+  EXPECT_EQ(p.operations[1].operands[0], p.parameters[0]);
+}
+
+TEST(Simplify, TwoTranspositionsThatDifferStay) {
+  Builder b;
+  const Value x = b.parameter({DType::Float32, {2, 3, 4}});
+  const auto swap = [&](Value x, int64_t i, int64_t j) {
+    return composite(b,
+                     "aten.transpose.int",
+                     x,
+                     {i, j},
+                     [&](Builder& b, const Values& v) -> Values {
+                       Shape order{0, 1, 2};
+                       std::swap(order[i], order[j]);
+                       return {b.transpose(v[0], order)};
+                     });
+  };
+  Program p = b.finish({swap(swap(x, 0, 1), 1, 2), swap(swap(x, 0, 2), 2, 0)});
+  EXPECT_EQ(simplify(p), 1u);
+  verify(p);
+  EXPECT_EQ(p.results[1], p.parameters[0]);
+  EXPECT_EQ(p.operations.size(), 2u);
+}
+
+TEST(Optimize, ShowsTheProgramAfterEachPass) {
+  Builder b;
+  const Value x = b.parameter(f3);
+  Program p = b.finish({b.add(b.exp(x), b.exp(x))});
+  std::vector<std::string> names;
+  std::vector<size_t> operations;
+  optimize(p, [&](const Pass& pass, const Program& after) {
+    names.push_back(pass.name);
+    operations.push_back(after.operations.size());
+  });
+  EXPECT_EQ(names,
+            (std::vector<std::string>{
+                "simplify", "common subexpressions", "dead code"}));
+  EXPECT_EQ(operations, (std::vector<size_t>{3, 2, 2}));
+}
+
 }  // namespace
 }  // namespace neuronx::ir

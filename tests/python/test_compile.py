@@ -440,9 +440,9 @@ def test_programs_hold_branches_and_loops():
     texts = []
     build = graphs.Graph.preserve
 
-    def keep(self, program):
+    def keep(self, captured, program, passes):
         texts.append(program.stablehlo)
-        build(self, program)
+        build(self, captured, program, passes)
 
     def function(x):
         from torch._higher_order_ops import scan
@@ -569,6 +569,14 @@ def test_what_has_no_program_is_an_error_that_names_the_line():
     check(lambda x: x + 1, torch.randn(3))
 
 
+def test_an_operator_without_a_meta_function_leaves_the_stream_usable():
+    """Dynamo calls the device's kernel with fake tensors, which have no memory."""
+    with pytest.raises(Exception, match="geqrf"):
+        compiled(torch.geqrf)(torch.randn(3, 3, device="neuron"))
+    x = torch.ones(3, device="neuron")
+    assert (x + 1).sum().item() == 6
+
+
 @pytest.mark.parametrize("how", ["option", "variable"])
 def test_fallback_execution(monkeypatch, how):
     options = {"fallback_execution": True} if how == "option" else {}
@@ -584,7 +592,7 @@ def test_fallback_execution(monkeypatch, how):
 def test_artefacts_are_kept_on_request(monkeypatch, tmp_path):
     monkeypatch.setenv("TORCH_NEURONX_DEBUG_DIR", str(tmp_path))
     monkeypatch.setenv("TORCH_NEURONX_PRESERVE_COMPILATION_ARTIFACTS", "1")
-    compiled(lambda x: x.sin(), options={"model_name": "a/model"})(
+    compiled(lambda x: x.sin() + x.exp() - x.exp(), options={"model_name": "a/model"})(
         torch.ones(2, device="neuron")
     )
     names = sorted(path.name for path in tmp_path.iterdir())
@@ -595,6 +603,9 @@ def test_artefacts_are_kept_on_request(monkeypatch, tmp_path):
     ]
     assert all(name.startswith("a_model_") for name in names)
     assert "stablehlo.sine" in (tmp_path / names[-1]).read_text()
+    program = (tmp_path / names[1]).read_text()
+    assert "// captured" in program
+    assert "// common subexpressions: 1 operations fewer" in program
 
 
 def test_graphs_use_less_memory_than_eager():
