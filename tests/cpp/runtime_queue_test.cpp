@@ -57,6 +57,17 @@ std::string raised(Call&& call) {
   return "nothing";
 }
 
+TEST_F(QueueTest, AnEntryThatCannotBeFilledLeavesTheQueueUsable) {
+  Queue& q = queue(stream_);
+  const auto before = q.pushed();
+  EXPECT_THROW(q.push([](Launch&) { throw std::runtime_error("no memory"); }),
+               std::runtime_error);
+  EXPECT_EQ(q.pushed(), before);
+  bool ran = false;
+  q.wait(q.push_task("task", [&] { ran = true; }));
+  EXPECT_TRUE(ran);
+}
+
 TEST_F(QueueTest, RunsInTheOrderOfPushes) {
   Queue& q = queue(stream_);
   std::vector<int> order;
