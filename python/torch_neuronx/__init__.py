@@ -35,6 +35,8 @@ _EXPORTS = {
     "set_fallback_mode": "fallback",
     "metrics": "metrics",
     "reset_metrics": "metrics",
+    "record": "record",
+    "recompiles": "recompiles",
     "program": "programs",
     "Program": "programs",
     "Stream": "neuron.streams",
