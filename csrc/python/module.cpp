@@ -228,6 +228,8 @@ PYBIND11_MODULE(_C, m) {
   py::register_local_exception_translator([](std::exception_ptr error) {
     try {
       std::rethrow_exception(error);
+    } catch (python_error& interrupt) {
+      interrupt.restore();
     } catch (const c10::Error&) {
       torch::translate_exception_to_python(error);
     }

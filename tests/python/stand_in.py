@@ -63,7 +63,8 @@ def main() -> None:
     if then == "orphan":
         subprocess.Popen(["sleep", "547"])
         time.sleep(600)
-    body = b"standing in for " + hashlib.sha256(data).hexdigest().encode()
+    digest = hashlib.sha256(text.encode()).hexdigest()  # protos differ in numbers
+    body = b"standing in for " + digest.encode()
     header = struct.pack("<QQQ", 2, 1024, len(body)).ljust(1024, b"\0")
     neff = header + body
     if then == "garbage":

@@ -105,7 +105,7 @@ def test_log_goes_to_stderr(logs):
         [
             sys.executable,
             "-c",
-            "import torch\nx = torch.ones(2, 3, device='neuron')\n"
+            "import torch\nx = torch.ones(2, 3).to('neuron')\n"
             "y = x.exp()\nz = x[0].exp()\n",
         ],
         env=os.environ | {"TORCH_NEURONX_LOGS": logs},

@@ -146,7 +146,7 @@ def test_failures_are_told_with_operator_and_line(compiler, tmp_path, capsys):
     record = tmp_path / "r"
     script = tmp_path / "script.py"
     script.write_text(
-        'import torch\nx = torch.ones(3, device="neuron")\ny = x.exp()\nz = x.tanh()\n'
+        'import torch\nx = torch.ones(3).to("neuron")\ny = x.exp()\nz = x.tanh()\n'
     )
     subprocess.run(
         [sys.executable, script],
@@ -166,7 +166,7 @@ def test_record_on_a_full_disk_is_a_warning():
     done = python(
         """
         import torch, torch_neuronx
-        x = torch.ones(3, device="neuron")
+        x = torch.ones(3).to("neuron")
         print((x + 1).sum().item())
         """,
         TORCH_NEURONX_RECORD="/dev/full",

@@ -50,7 +50,7 @@ def run_script(text, **environment):
 
 
 ADD = """
-x = torch.ones(2, 3, device="neuron")
+x = torch.ones(2, 3).to("neuron")
 print((x + x).sum().item())
 """
 
@@ -370,7 +370,7 @@ def test_full_disk_is_a_warning(compiler, folder):
     dd if=/dev/zero of={folder}/filler bs=4k count=1 2>/dev/null
     exec {sys.executable} -c '
     import torch, torch_neuronx
-    x = torch.ones(2, 3, device="neuron")
+    x = torch.ones(2, 3).to("neuron")
     print((x + x).sum().item())'
     """
     done = subprocess.run(
@@ -393,7 +393,7 @@ def test_limit_on_file_sizes_is_a_warning(compiler, folder):
     done = run_script(
         """
         import resource
-        x = torch.ones(2, 3, device="neuron")
+        x = torch.ones(2, 3).to("neuron")
         resource.setrlimit(resource.RLIMIT_FSIZE, (16, 16))
         print((x + x).sum().item())
         """
@@ -512,7 +512,7 @@ def test_lock_of_a_forked_child_is_free(compiler, program, tmp_path):
             textwrap.dedent(
                 """
                 import os, threading, time, torch, torch_neuronx
-                x = torch.ones(2, 3, device="neuron")
+                x = torch.ones(2, 3).to("neuron")
                 threading.Thread(target=lambda: x + x, daemon=True).start()
                 log = os.environ["STAND_IN_LOG"]
                 while not os.path.exists(log):
