@@ -4,6 +4,7 @@
 ``csrc/compiler/neff_cache.h`` has its layout."""
 
 import hashlib
+import io
 import json
 import os
 import re
@@ -18,6 +19,8 @@ from typing import Any
 
 _NAME = re.compile(r"([0-9a-f]{64})-([A-Za-z0-9.+]{1,64})\.(json|neff|failed)")
 _HEADER = 1024
+# The last member of an archive: how many programs there are before it.
+_END = "programs.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +172,10 @@ def pack(archive: Path, chosen: list[Entry]) -> tuple[int, list[tuple[str, str]]
                 tar.add(neff, entry.stem + ".neff")
                 tar.add(sidecar, entry.stem + ".json")
                 packed += 1
+            end = json.dumps({"programs": packed}).encode()
+            member = tarfile.TarInfo(_END)
+            member.size = len(end)
+            tar.addfile(member, io.BytesIO(end))
         temporary.replace(archive)
     finally:
         temporary.unlink(missing_ok=True)
@@ -189,8 +196,12 @@ def unpack(archive: Path, directory: Path) -> Unpacked:
     an archive may hold is touched. Raises OSError and tarfile.TarError."""
     result = Unpacked()
     pending: dict[str, bytes] = {}
+    ended = False
     with tarfile.open(archive, "r:") as tar:
         for member in tar:
+            if member.name == _END:
+                ended = True
+                continue
             shard, _, name = member.name.partition("/")
             match = _NAME.fullmatch(name)
             if not member.isreg() or not match or shard != match[1][:2]:
@@ -203,6 +214,8 @@ def unpack(archive: Path, directory: Path) -> Unpacked:
                 pending = {stem: data}  # its .json is next
             elif match[3] == "json":
                 _add(result, directory / shard / stem, data, pending.pop(stem, None))
+    if not ended:
+        result.problems.append((str(archive), "ends early, or is not of 'cache pack'"))
     return result
 
 

@@ -254,7 +254,7 @@ def compile_record(parsed: argparse.Namespace, console: Console) -> int:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
     from rich.progress import TimeElapsedColumn, TimeRemainingColumn
 
-    from torch_neuronx import _C, record
+    from torch_neuronx import _C, records
 
     if parsed.jobs is not None:
         if parsed.jobs < 1:
@@ -267,7 +267,7 @@ def compile_record(parsed: argparse.Namespace, console: Console) -> int:
     programs = {
         (item.name, item.program): item
         for path in parsed.record
-        for item in record.read_record(path)
+        for item in records.read_record(path)
     }
     start = time.monotonic()
     progress = Progress(
@@ -284,10 +284,10 @@ def compile_record(parsed: argparse.Namespace, console: Console) -> int:
     with progress:
         task = progress.add_task("", total=len(programs))
 
-        def done(item: record.Recorded, outcome: str) -> None:
+        def done(item: records.Recorded, outcome: str) -> None:
             progress.update(task, advance=1, description=f"{item.name} {outcome}")
 
-        report = record.compile_record(
+        report = records.compile_record(
             list(programs.values()), parsed.target, parsed.lnc, parsed.jobs, done
         )
     for _, text in report.failures:

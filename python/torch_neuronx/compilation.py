@@ -52,7 +52,7 @@ def _tell(event: Event) -> None:
 def listen_as_environment_says() -> None:
     """TORCH_NEURONX_RECORD, TORCH_NEURONX_LOGS and TORCH_NEURONX_COMPILE_LOG."""
     if path := os.environ.get("TORCH_NEURONX_RECORD"):
-        from torch_neuronx.record import Recorder
+        from torch_neuronx.records import Recorder
 
         listen(Recorder(path).add)
     logs = [log.strip() for log in os.environ.get("TORCH_NEURONX_LOGS", "").split(",")]
@@ -64,9 +64,9 @@ def listen_as_environment_says() -> None:
                 stacklevel=2,
             )
             continue
-        from torch_neuronx import recompiles
+        from torch_neuronx import recompilation
 
-        recompiles.log()
+        recompilation.log()
     if path := os.environ.get("TORCH_NEURONX_COMPILE_LOG"):
         listen(_FileLog(path))
 

@@ -2,6 +2,7 @@
 """From a run on the simulator to a host where nothing may compile: record, compile,
 pack, unpack, run. The compiler is a stand-in that reads its input as XLA does."""
 
+import io
 import json
 import os
 import subprocess
@@ -14,7 +15,7 @@ import torch
 
 import torch_neuronx
 from torch_neuronx import _C, cache, cli
-from torch_neuronx.record import compile_record, read_record
+from torch_neuronx.records import compile_record, read_record
 
 TRAIN = """
 import torch, torch_neuronx
@@ -296,7 +297,7 @@ def test_archive_brings_sound_programs_only(filled, tmp_path, capsys):
                 data[-1] ^= 1
             copy = tarfile.TarInfo(f"../{member.name}" if i == 2 else member.name)
             copy.size = len(data)
-            new.addfile(copy, __import__("io").BytesIO(bytes(data)))
+            new.addfile(copy, io.BytesIO(bytes(data)))
     assert cli.main(["cache", "unpack", "--dir", str(other), str(changed)]) == 1
     out = capsys.readouterr().out
     assert "have changed" in out and "is no compiled program" in out
@@ -311,7 +312,7 @@ def test_truncated_archive_is_an_error(filled, tmp_path, capsys):
     archive = tmp_path / "a.tar"
     assert cli.main(["cache", "pack", str(archive)]) == 0
     data = archive.read_bytes()
-    for size in (0, 100, len(data) // 2 + 100):
+    for size in (0, 100, 512, len(data) // 2 + 100, len(data) // 2 // 512 * 512):
         archive.write_bytes(data[:size])
         other = tmp_path / f"other{size}"
         assert cli.main(["cache", "unpack", "--dir", str(other), str(archive)]) == 1
