@@ -215,6 +215,11 @@ FileLock& FileLock::operator=(FileLock&& other) noexcept {
 FileLock::~FileLock() {
   if (slot_ >= 0) {
     if (const int fd = held[slot_].exchange(-1); fd >= 0) {
+      // A child that was just forked may still have its copy.
+      struct flock all{};
+      all.l_type = F_UNLCK;
+      all.l_whence = SEEK_SET;
+      ::fcntl(fd, F_OFD_SETLK, &all);
       ::close(fd);
     }
   }

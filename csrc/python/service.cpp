@@ -75,16 +75,33 @@ py::dict compile_program(const ir::Program& program,
   return result;
 }
 
+// The Python error that is set, thrown so that torch's dispatcher and pybind
+// hand it on.
+[[noreturn]] void throw_python_error() {
+  python_error error;
+  error.persist();
+  throw error;
+}
+
 void set_hlo_converter(py::function converter) {
   compiler::set_hlo_converter(
       [kept = keep(std::move(converter))](
           const std::string& text) -> std::optional<std::string> {
         py::gil_scoped_acquire acquire;
-        const py::object hlo = (*kept)(text);
-        if (hlo.is_none()) {
-          return std::nullopt;
+        try {
+          const py::object hlo = (*kept)(text);
+          if (hlo.is_none()) {
+            return std::nullopt;
+          }
+          return hlo.cast<std::string>();
+        } catch (py::error_already_set& error) {
+          if (error.matches(PyExc_Exception)) {
+            throw compiler::CompilerFailed(
+                py::str(error.value()).cast<std::string>(), false, 0);
+          }
+          error.restore();
         }
-        return hlo.cast<std::string>();
+        throw_python_error();  // an interrupt
       });
 }
 
@@ -98,13 +115,10 @@ void set_call_site(py::function callback) {
   });
 }
 
-// Ctrl-C ends a compilation. torch's own exception carries it through the
-// dispatcher.
+// Ctrl-C ends a compilation.
 void check_signals() {
   if (PyErr_CheckSignals() != 0) {
-    python_error error;
-    error.persist();
-    throw error;
+    throw_python_error();
   }
 }
 

@@ -72,7 +72,10 @@ def entries(directory: Path, failures: bool = False) -> list[Entry]:
                     directory, match[1], match[2], used, {}, text.partition("\n")[2]
                 )
             else:
-                entry = Entry(directory, match[1], match[2], used, json.loads(text))
+                details = json.loads(text)
+                if not isinstance(details, dict):
+                    continue
+                entry = Entry(directory, match[1], match[2], used, details)
         except (OSError, ValueError):
             continue
         found.append(entry)

@@ -67,6 +67,9 @@ def add_parsers(commands: Any) -> None:
         "--jobs", type=int, help="compilers at a time; default: as cores and memory fit"
     )
     compile_.add_argument("--dir", dest="directory", type=Path, help="the cache")
+    compile_.add_argument(
+        "--retry", action="store_true", help="also what is remembered to have failed"
+    )
 
 
 def run(parsed: argparse.Namespace, console: Console) -> int:
@@ -76,11 +79,12 @@ def run(parsed: argparse.Namespace, console: Console) -> int:
             return compile_record(parsed, console)
         directory = parsed.directory or cache.cache_directory()
         return _ACTIONS[parsed.action or "info"](directory, parsed, console)
-    except (OSError, ValueError) as error:
+    except BrokenPipeError:  # `| head` has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except (OSError, ValueError, RuntimeError) as error:
         print(f"torch-neuronx {parsed.command}: {error}", file=sys.stderr)
         return 1
-    except BrokenPipeError:
-        return 0
 
 
 def _size(text: str) -> int:
@@ -251,8 +255,14 @@ def cache_stats(directory: Path, parsed: argparse.Namespace, console: Console) -
 
 def compile_record(parsed: argparse.Namespace, console: Console) -> int:
     """Compiles every program of the records; 1 if one failed."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-    from rich.progress import TimeElapsedColumn, TimeRemainingColumn
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
 
     from torch_neuronx import _C, records
 
@@ -262,6 +272,8 @@ def compile_record(parsed: argparse.Namespace, console: Console) -> int:
         os.environ["TORCH_NEURONX_COMPILE_JOBS"] = str(parsed.jobs)
     if parsed.directory:
         os.environ["TORCH_NEURONX_NEFF_CACHE_DIR"] = str(parsed.directory)
+    if parsed.retry:
+        os.environ["TORCH_NEURONX_FAILURE_MEMORY"] = "0"
     os.environ.pop("TORCH_NEURONX_CACHE_MISS", None)
     _C.set_compile_progress(False)  # the bar below instead
     programs = {

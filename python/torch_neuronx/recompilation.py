@@ -58,9 +58,9 @@ class Recompile:
 def recompiles() -> Iterator[list[Recompile]]:
     """Collects a ``Recompile`` for each program that is new meanwhile::
 
-        with torch_neuronx.recompiles() as found:
-            model(batch)
-        print(*found, sep="\\n")
+    with torch_neuronx.recompiles() as found:
+        model(batch)
+    print(*found, sep="\\n")
     """
     found: list[Recompile] = []
 

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // The compile cache's files: found whole or not at all.
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstring>
 #include <ctime>
 #include <fstream>

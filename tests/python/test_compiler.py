@@ -205,7 +205,11 @@ def test_flags_are_split_as_a_shell_does(compiler, text, tmp_path, monkeypatch):
     with pytest.raises(RuntimeError, match="failed with exit code 1"):
         _C.run_compiler(text, "trn2", 2)
     lines = arguments.read_text().splitlines()
-    assert lines[-3:] == ["--model-type=transformer", "--tensorizer-options=-a -b", "-O1"]
+    assert lines[-3:] == [
+        "--model-type=transformer",
+        "--tensorizer-options=-a -b",
+        "-O1",
+    ]
     monkeypatch.setenv("NEURON_CC_FLAGS", "--x='open")
     with pytest.raises(ValueError, match="NEURON_CC_FLAGS"):
         _C.run_compiler(text, "trn2", 2)

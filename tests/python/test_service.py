@@ -358,6 +358,45 @@ def test_verify_names_and_removes_damage(compiler, program, folder):
     assert cache.verify(folder) == (1, [])
 
 
+def test_files_of_other_versions_are_left_alone(compiler, program, folder):
+    """What this version does not know is no entry, no damage and not removed; what a
+    later one adds to a sidecar does not matter."""
+    compiler()
+    compile_it(program)
+    (sidecar,) = folder.rglob("*.json")
+    details = json.loads(sidecar.read_text()) | {"later": [1], "name": None}
+    sidecar.write_text(json.dumps(details))
+    others = [
+        folder / ("c" * 64 + ".neff"),
+        folder / "aa" / "neff",
+        folder / "aa" / ("a" * 64 + "-1.0.later"),
+        folder / "v2" / "index.db",
+    ]
+    for other in others:
+        other.parent.mkdir(exist_ok=True)
+        other.write_bytes(b"of another version")
+    listed = folder / "aa" / ("a" * 64 + "-1.0.json")
+    listed.write_text("[1, 2]")
+    assert len(cache.entries(folder)) == 1
+    listed.unlink()
+    assert cache.verify(folder) == (1, [])
+    _C.prune_cache(str(folder), -1, -1, -1)
+    assert all(other.exists() for other in others)
+    assert not compile_it(program)["compiled"]
+
+
+def test_clock_that_goes_back_harms_no_entry(compiler, program, folder):
+    log = compiler()
+    compile_it(program)
+    (sidecar,) = folder.rglob("*.json")
+    later = time.time() + 1e6
+    os.utime(sidecar, (later, later))
+    assert not compile_it(program)["compiled"] and len(log()) == 1
+    assert sidecar.stat().st_mtime < time.time() + 60
+    os.utime(sidecar, (later, later))
+    assert _C.prune_cache(str(folder), -1, 60, -1)["programs"] == 0
+
+
 # Places that cannot be written.
 
 
@@ -666,7 +705,8 @@ def test_programs_are_unloaded_while_streams_run():
                 x = torch.arange(64.0, device="neuron") + k
                 for i in range(300):
                     n = 1 + (i * 7 + k) % 16
-                    if (x[:n] + i).sum().item() != (torch.arange(64.0)[:n] + k + i).sum():
+                    expected = (torch.arange(64.0)[:n] + k + i).sum()
+                    if (x[:n] + i).sum().item() != expected:
                         wrong.append((k, i))
         threads = [threading.Thread(target=work, args=(k,)) for k in range(3)]
         [t.start() for t in threads]
@@ -677,6 +717,19 @@ def test_programs_are_unloaded_while_streams_run():
         TORCH_NEURONX_SIM_COMPILER="0",
     )
     assert done.stdout == "[] True\n", done.stderr
+
+
+def test_full_device_makes_room_by_unloading():
+    done = run_script(
+        """
+        x = torch.arange(6.0).to("neuron")
+        print([(x[:n] + 1).sum().item() for n in range(1, 4)])
+        print(torch_neuronx.metrics()["program_unloads"])
+        """,
+        TORCH_NEURONX_SIM_FAULT="load:5:4",  # NRT_RESOURCE
+        TORCH_NEURONX_SIM_COMPILER="0",
+    )
+    assert done.stdout == "[1.0, 3.0, 6.0]\n4\n", done.stderr
 
 
 # Progress and logs.
