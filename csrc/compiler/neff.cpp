@@ -81,11 +81,6 @@ void warn_once(const std::string& text) {
   }
 }
 
-bool may_compile() {
-  return env::choice(
-      "TORCH_NEURONX_CACHE_MISS", true, {{"compile", true}, {"error", false}});
-}
-
 bool cache_disabled() {
   return env::flag("TORCH_NEURONX_NEFF_DISABLE_CACHE", false);
 }
@@ -442,6 +437,11 @@ std::string describe_operands(const ir::Program& program) {
     text += (text.empty() ? "" : ", ") + ir::to_string(program.type(parameter));
   }
   return text;
+}
+
+bool may_compile() {
+  return env::choice(
+      "TORCH_NEURONX_CACHE_MISS", true, {{"compile", true}, {"error", false}});
 }
 
 fs::path cache_directory() {

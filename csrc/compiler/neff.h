@@ -46,6 +46,8 @@ std::string call_site();
 // "float32[2, 3], float32[3]"
 std::string describe_operands(const ir::Program& program);
 
+// False: TORCH_NEURONX_CACHE_MISS=error.
+bool may_compile();
 // Settings of the cache.
 fs::path cache_directory();
 std::vector<fs::path> readonly_cache_directories();

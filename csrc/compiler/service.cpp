@@ -70,7 +70,8 @@ std::shared_ptr<Executable> compile(const std::string& name,
   };
   const bool simulated = nrt::runtime().simulated;
   std::optional<Neff> made;
-  if (!simulated || env::flag("TORCH_NEURONX_SIM_COMPILER", false)) {
+  if (!simulated || !may_compile() ||
+      env::flag("TORCH_NEURONX_SIM_COMPILER", false)) {
     try {
       made = neff(name, program, default_target());
     } catch (const Cancelled&) {

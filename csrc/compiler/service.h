@@ -18,9 +18,10 @@ namespace neuronx::compiler {
 // Compiles or finds the Program. `name` is the operator it came from. The
 // last `scalar_count` parameters are runtime scalars. Throws CompileError.
 //
-// The simulator runs Programs as they are; with TORCH_NEURONX_SIM_COMPILER=1
-// each is compiled first all the same, as hardware would, with the same
-// caches and errors.
+// The simulator runs Programs as they are; with TORCH_NEURONX_SIM_COMPILER=1,
+// and where TORCH_NEURONX_CACHE_MISS=error forbids to compile, each is looked
+// for and compiled first all the same, as hardware would, with the same caches
+// and errors.
 std::shared_ptr<Executable> compile(const std::string& name,
                                     ir::Program program,
                                     int scalar_count);

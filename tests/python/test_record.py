@@ -64,7 +64,7 @@ def test_whole_journey(compiler, tmp_path, monkeypatch, capsys):
     # The device's host: no compiler, nothing may compile.
     monkeypatch.setenv("TORCH_NEURONX_CC", "/nonexistent/neuronx-cc")
     monkeypatch.setenv("TORCH_NEURONX_NEFF_CACHE_DIR", str(tmp_path / "other"))
-    strict = {"TORCH_NEURONX_CACHE_MISS": "error", "TORCH_NEURONX_SIM_COMPILER": "1"}
+    strict = {"TORCH_NEURONX_CACHE_MISS": "error"}
     before = python(TRAIN, **strict)
     assert before.returncode == 1
     assert "TORCH_NEURONX_CACHE_MISS=error forbids to compile" in before.stderr

@@ -279,6 +279,42 @@ def test_malformed_setting_is_named(compiler, program, monkeypatch):
         compile_it(program)
 
 
+# An operator whose program does not compile.
+
+
+def test_operator_raises_what_failed(compiler):
+    compiler("fail")
+    done = run_script(ADD)
+    assert done.returncode == 1
+    told = done.stderr.splitlines()
+    assert any(
+        line.startswith(
+            "RuntimeError: [aten::add.Tensor] on (float32[2, 3], float32[2, 3]), "
+            "called from <string>:4: the compiler failed with exit code 1"
+        )
+        for line in told
+    ), done.stderr
+
+
+def test_interrupt_ends_an_operator_s_compilation(compiler):
+    log = compiler("hang")
+    process = subprocess.Popen(
+        [sys.executable, "-c", "import torch, torch_neuronx\n" + ADD],
+        env=os.environ | {"TORCH_NEURONX_SIM_COMPILER": "1"},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    start = time.monotonic()
+    while not log():
+        assert process.poll() is None and time.monotonic() - start < 120
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    _, told = process.communicate(timeout=60)
+    assert process.returncode != 0 and "KeyboardInterrupt" in told
+    pattern = os.environ["TORCH_NEURONX_CC"]
+    assert not subprocess.run(["pgrep", "-f", pattern], capture_output=True).stdout
+
+
 # Damage.
 
 
