@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``torch-neuronx``: what this machine has, what is wrong with it, what the compile
-cache holds, and compiling ahead of time."""
+"""``torch-neuronx info`` and ``torch-neuronx doctor``: what this machine has and
+what is wrong with it."""
 
-import argparse
 import glob
 import os
 import platform
@@ -12,27 +11,12 @@ import tempfile
 from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
 
-from rich.console import Console
 from rich.table import Table
 
-from torch_neuronx import cli_cache
-
-console = Console(highlight=False)
+from torch_neuronx_cli import console, main
 
 PACKAGES = ("torch", "torch-neuronx", "neuronx-cc", "nki", "jaxlib")
 VARIABLES = ("TORCH_NEURONX_", "NEURON_")
-
-
-def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="torch-neuronx", description=__doc__)
-    commands = parser.add_subparsers(dest="command", required=True)
-    commands.add_parser("info", help="devices, versions and settings")
-    commands.add_parser("doctor", help="check that the device works, and why not")
-    cli_cache.add_parsers(commands)
-    parsed = parser.parse_args(arguments)
-    if parsed.command in cli_cache.COMMANDS:
-        return cli_cache.run(parsed, console)
-    return {"info": info, "doctor": doctor}[parsed.command]()
 
 
 def info() -> int:
@@ -166,7 +150,7 @@ def _check_compiler() -> str:
 
 
 def _check_cache() -> str:
-    from torch_neuronx.cache import cache_directory
+    from torch_neuronx_cli.cache import cache_directory
 
     directory = cache_directory()
     directory.mkdir(parents=True, exist_ok=True)

@@ -115,6 +115,13 @@ def test_every_documented_code_has_cause_and_remedy():
         assert len(cause) > 5 and len(remedy) > 10, code
 
 
+def test_every_code_of_the_hardware_s_rules_is_explained():
+    known = {code for code, _, _ in _C.compiler_error_codes()}
+    for rule in _C.hardware_rules():
+        for code in rule["codes"].replace(",", " ").split():
+            assert code.removeprefix("NCC_") in known, rule["name"]
+
+
 def test_killed_compiler_is_an_error(compiler, text):
     compiler("kill")
     with pytest.raises(RuntimeError, match="killed by signal 9"):

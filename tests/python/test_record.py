@@ -14,8 +14,9 @@ import pytest
 import torch
 
 import torch_neuronx
-from torch_neuronx import _C, cache, cli
+from torch_neuronx import _C
 from torch_neuronx.records import compile_record, read_record
+from torch_neuronx_cli import cache, main
 
 TRAIN = """
 import torch, torch_neuronx
@@ -55,11 +56,11 @@ def test_whole_journey(compiler, tmp_path, monkeypatch, capsys):
 
     # A CPU host with the compiler. It checks each program as XLA does.
     log = compiler()
-    assert cli.main(["compile", str(record), "--target", "trn2", "--jobs", "2"]) == 0
+    assert main(["compile", str(record), "--target", "trn2", "--jobs", "2"]) == 0
     assert f"{len(programs)} programs for trn2, LNC 2" in capsys.readouterr().out
     assert len(log()) == len(cache.entries(tmp_path / "cache"))
     archive = tmp_path / "train.tar"
-    assert cli.main(["cache", "pack", str(archive)]) == 0
+    assert main(["cache", "pack", str(archive)]) == 0
 
     # The device's host: no compiler, nothing may compile.
     monkeypatch.setenv("TORCH_NEURONX_CC", "/nonexistent/neuronx-cc")
@@ -69,7 +70,7 @@ def test_whole_journey(compiler, tmp_path, monkeypatch, capsys):
     assert before.returncode == 1
     assert "TORCH_NEURONX_CACHE_MISS=error forbids to compile" in before.stderr
     assert "called from <string>:" in before.stderr
-    assert cli.main(["cache", "unpack", str(archive)]) == 0
+    assert main(["cache", "unpack", str(archive)]) == 0
     after = python(TRAIN, **strict)
     assert after.stdout == recorded.stdout, after.stderr
 
@@ -138,7 +139,7 @@ def test_what_is_no_record_is_refused(tmp_path, capsys):
     file.write_text('{"format": 99, "package": "3.0"}\n')
     with pytest.raises(ValueError, match="format 99, written by torch-neuronx 3.0"):
         read_record(file)
-    assert cli.main(["compile", str(tmp_path / "none")]) == 1
+    assert main(["compile", str(tmp_path / "none")]) == 1
     assert "No such file" in capsys.readouterr().err
 
 
@@ -156,7 +157,7 @@ def test_failures_are_told_with_operator_and_line(compiler, tmp_path, capsys):
         timeout=120,
     )
     compiler("fail", STAND_IN_ONLY="tanh")
-    assert cli.main(["compile", str(record)]) == 1
+    assert main(["compile", str(record)]) == 1
     told = capsys.readouterr()
     assert "[aten::tanh] recorded from" in told.err
     assert "script.py:4" in told.err and "EVRF013" in told.err
@@ -205,7 +206,7 @@ def test_interrupt_ends_the_compilers(compiler, tmp_path):
     x = torch.ones(3, device="neuron")
     with torch_neuronx.record(record):
         _ = x.exp(), x.tanh(), x.sin()
-    command = [sys.executable, "-m", "torch_neuronx", "compile", str(record)]
+    command = [sys.executable, "-m", "torch_neuronx_cli", "compile", str(record)]
     process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
     start = time.monotonic()
     while not log():
@@ -231,21 +232,21 @@ def filled(compiler, tmp_path):
 
 
 def test_list_and_info_show_what_is_there(filled, capsys):
-    assert cli.main(["cache", "list"]) == 0
+    assert main(["cache", "list"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 4
     assert any("trn2/2" in li and "aten::tanh (float32[2, 3])" in li for li in lines)
-    assert cli.main(["cache", "list", "tanh"]) == 0
+    assert main(["cache", "list", "tanh"]) == 0
     assert len(capsys.readouterr().out.splitlines()) == 2
-    assert cli.main(["cache"]) == 0
+    assert main(["cache"]) == 0
     assert f"{filled}: 3 programs" in capsys.readouterr().out
-    assert cli.main(["cache", "info", lines[1][:12]]) == 0
+    assert main(["cache", "info", lines[1][:12]]) == 0
     assert "float32[2, 3]" in capsys.readouterr().out
-    assert cli.main(["cache", "info", "zz"]) == 1
+    assert main(["cache", "info", "zz"]) == 1
 
 
 def test_stats_add_up(filled, capsys):
-    assert cli.main(["cache", "stats"]) == 0
+    assert main(["cache", "stats"]) == 0
     out = capsys.readouterr().out
     assert "2.28.7631.0+a1b2c3d4" in out and "aten::sin" in out
     assert "0 failures are remembered" in out
@@ -254,14 +255,14 @@ def test_stats_add_up(filled, capsys):
 def test_prune_by_size_age_and_all(filled, capsys):
     old = cache.entries(filled)[0].path(".json")
     os.utime(old, (1, 1))
-    assert cli.main(["cache", "prune"]) == 0
+    assert main(["cache", "prune"]) == 0
     assert "removed 0 programs" in capsys.readouterr().out
-    assert cli.main(["cache", "prune", "--older-than", "30d"]) == 0
+    assert main(["cache", "prune", "--older-than", "30d"]) == 0
     assert "removed 1 programs" in capsys.readouterr().out
-    assert cli.main(["cache", "prune", "--all"]) == 0
+    assert main(["cache", "prune", "--all"]) == 0
     assert cache.entries(filled) == []
     with pytest.raises(SystemExit):
-        cli.main(["cache", "prune", "--max-size", "much"])
+        main(["cache", "prune", "--max-size", "much"])
 
 
 def test_failures_are_listed_and_forgotten(compiler, tmp_path, capsys):
@@ -269,25 +270,25 @@ def test_failures_are_listed_and_forgotten(compiler, tmp_path, capsys):
     program = torch_neuronx.program("aten::exp", torch.ones(9, device="neuron"))
     with pytest.raises(RuntimeError):
         _C.compile_program(program, "aten::exp", "trn2", 2)
-    assert cli.main(["cache", "list", "--failed"]) == 0
+    assert main(["cache", "list", "--failed"]) == 0
     assert "failed with exit code 1" in capsys.readouterr().out
-    assert cli.main(["cache", "prune", "--failed"]) == 0
+    assert main(["cache", "prune", "--failed"]) == 0
     assert cache.entries(tmp_path / "cache", failures=True) == []
 
 
 def test_verify_says_what_is_damaged(filled, capsys):
-    assert cli.main(["cache", "verify"]) == 0
+    assert main(["cache", "verify"]) == 0
     neff = cache.entries(filled)[1].path(".neff")
     neff.write_bytes(neff.read_bytes()[:-1])
-    assert cli.main(["cache", "verify"]) == 1
+    assert main(["cache", "verify"]) == 1
     assert "2 programs are sound, 1 are not" in capsys.readouterr().out
-    assert cli.main(["cache", "verify", "--repair"]) == 0
-    assert cli.main(["cache", "verify"]) == 0
+    assert main(["cache", "verify", "--repair"]) == 0
+    assert main(["cache", "verify"]) == 0
 
 
 def test_archive_brings_sound_programs_only(filled, tmp_path, capsys):
     archive, other = tmp_path / "a.tar", tmp_path / "other"
-    assert cli.main(["cache", "pack", str(archive)]) == 0
+    assert main(["cache", "pack", str(archive)]) == 0
     # A member whose bytes were changed, one that leaves the folder, one too many.
     changed = tmp_path / "changed.tar"
     with tarfile.open(archive) as old, tarfile.open(changed, "w") as new:
@@ -298,24 +299,24 @@ def test_archive_brings_sound_programs_only(filled, tmp_path, capsys):
             copy = tarfile.TarInfo(f"../{member.name}" if i == 2 else member.name)
             copy.size = len(data)
             new.addfile(copy, io.BytesIO(bytes(data)))
-    assert cli.main(["cache", "unpack", "--dir", str(other), str(changed)]) == 1
+    assert main(["cache", "unpack", "--dir", str(other), str(changed)]) == 1
     out = capsys.readouterr().out
     assert "have changed" in out and "is no compiled program" in out
     assert len(cache.entries(other)) == 1 and cache.verify(other) == (1, [])
     assert not (tmp_path / "neff").exists()
-    assert cli.main(["cache", "unpack", "--dir", str(other), str(archive)]) == 0
+    assert main(["cache", "unpack", "--dir", str(other), str(archive)]) == 0
     assert "2 programs added, 1 were there already" in capsys.readouterr().out
     assert cache.verify(other) == (3, [])
 
 
 def test_truncated_archive_is_an_error(filled, tmp_path, capsys):
     archive = tmp_path / "a.tar"
-    assert cli.main(["cache", "pack", str(archive)]) == 0
+    assert main(["cache", "pack", str(archive)]) == 0
     data = archive.read_bytes()
     for size in (0, 100, 512, len(data) // 2 + 100, len(data) // 2 // 512 * 512):
         archive.write_bytes(data[:size])
         other = tmp_path / f"other{size}"
-        assert cli.main(["cache", "unpack", "--dir", str(other), str(archive)]) == 1
+        assert main(["cache", "unpack", "--dir", str(other), str(archive)]) == 1
         assert cache.verify(other)[1] == []
 
 

@@ -19,7 +19,8 @@ import pytest
 import torch
 
 import torch_neuronx
-from torch_neuronx import _C, cache
+from torch_neuronx import _C
+from torch_neuronx_cli import cache
 
 
 @pytest.fixture

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``torch-neuronx cache`` and ``torch-neuronx compile``."""
+"""``torch-neuronx cache``. What only reads does without torch."""
 
 import argparse
 import os
@@ -14,15 +14,14 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from torch_neuronx import cache
+from torch_neuronx_cli import cache
 
-COMMANDS = ("cache", "compile")
 _UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 _TIMES = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 
 
-def add_parsers(commands: Any) -> None:
-    """Adds both commands to the parser of ``torch-neuronx``."""
+def add_parser(commands: Any) -> None:
+    """Adds the command to the parser of ``torch-neuronx``."""
     top = commands.add_parser("cache", help="the compile cache on disk")
     top.set_defaults(action="info", directory=None, key=None)
     actions = top.add_subparsers(dest="action")
@@ -57,33 +56,17 @@ def add_parsers(commands: Any) -> None:
     unpack.add_argument("archive", type=Path)
     action("stats", "by target and compiler")
 
-    compile_ = commands.add_parser(
-        "compile", help="compile a record (TORCH_NEURONX_RECORD) into the cache"
-    )
-    compile_.add_argument("record", type=Path, nargs="+")
-    compile_.add_argument("--target", choices=("trn2", "trn3"), default="trn2")
-    compile_.add_argument("--lnc", type=int, choices=(1, 2), default=2)
-    compile_.add_argument(
-        "--jobs", type=int, help="compilers at a time; default: as cores and memory fit"
-    )
-    compile_.add_argument("--dir", dest="directory", type=Path, help="the cache")
-    compile_.add_argument(
-        "--retry", action="store_true", help="also what is remembered to have failed"
-    )
-
 
 def run(parsed: argparse.Namespace, console: Console) -> int:
-    """Runs one of ``COMMANDS``."""
+    """Runs the command; errors of files and values are a line on stderr."""
     try:
-        if parsed.command == "compile":
-            return compile_record(parsed, console)
         directory = parsed.directory or cache.cache_directory()
         return _ACTIONS[parsed.action or "info"](directory, parsed, console)
     except BrokenPipeError:  # `| head` has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except (OSError, ValueError, RuntimeError) as error:
-        print(f"torch-neuronx {parsed.command}: {error}", file=sys.stderr)
+        print(f"torch-neuronx cache: {error}", file=sys.stderr)
         return 1
 
 
@@ -251,65 +234,6 @@ def cache_stats(directory: Path, parsed: argparse.Namespace, console: Console) -
         f"{sum(entry.used > day for entry in found)} programs were used since yesterday"
     )
     return 0
-
-
-def compile_record(parsed: argparse.Namespace, console: Console) -> int:
-    """Compiles every program of the records; 1 if one failed."""
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
-
-    from torch_neuronx import _C, records
-
-    if parsed.jobs is not None:
-        if parsed.jobs < 1:
-            raise ValueError("--jobs must be at least 1")
-        os.environ["TORCH_NEURONX_COMPILE_JOBS"] = str(parsed.jobs)
-    if parsed.directory:
-        os.environ["TORCH_NEURONX_NEFF_CACHE_DIR"] = str(parsed.directory)
-    if parsed.retry:
-        os.environ["TORCH_NEURONX_FAILURE_MEMORY"] = "0"
-    os.environ.pop("TORCH_NEURONX_CACHE_MISS", None)
-    _C.set_compile_progress(False)  # the bar below instead
-    programs = {
-        (item.name, item.program): item
-        for path in parsed.record
-        for item in records.read_record(path)
-    }
-    start = time.monotonic()
-    progress = Progress(
-        TextColumn("compiling"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-        TextColumn("{task.description}"),
-        console=console,
-        disable=not console.is_terminal,
-        transient=True,
-    )
-    with progress:
-        task = progress.add_task("", total=len(programs))
-
-        def done(item: records.Recorded, outcome: str) -> None:
-            progress.update(task, advance=1, description=f"{item.name} {outcome}")
-
-        report = records.compile_record(
-            list(programs.values()), parsed.target, parsed.lnc, parsed.jobs, done
-        )
-    for _, text in report.failures:
-        print(text.rstrip() + "\n", file=sys.stderr)
-    print(
-        f"{len(programs)} programs for {parsed.target}, LNC {parsed.lnc}: "
-        f"{report.compiled} compiled, {report.cached} were in the cache, "
-        f"{len(report.failures)} failed, in {time.monotonic() - start:.0f} s"
-    )
-    return 1 if report.failures else 0
 
 
 _ACTIONS = {
