@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "common/env.h"
 #include "common/metrics.h"
@@ -66,10 +67,15 @@ class Loaded {
   }
 
   bool unload_one(const Executable* kept) {
-    std::vector<Executable*> candidates = executables_;
-    std::erase(candidates, kept);
-    std::ranges::sort(candidates, {}, &Executable::used);
-    for (Executable* candidate : candidates) {
+    // Launches go on meanwhile: times of use are read once.
+    std::vector<std::pair<uint64_t, Executable*>> candidates;
+    for (Executable* executable : executables_) {
+      if (executable != kept) {
+        candidates.emplace_back(executable->used(), executable);
+      }
+    }
+    std::ranges::sort(candidates);
+    for (const auto& [used, candidate] : candidates) {
       if (candidate->unload()) {
         metrics::count(metrics::Metric::ProgramUnloads);
         erase(candidate);

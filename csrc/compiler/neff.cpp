@@ -144,8 +144,15 @@ class Request {
       compiler_ = find_compiler(
           cache_disabled() ? fs::path() : cache_.directory() / "compilers");
     }
-    if (find(!compiler_)) {
+    if (find(false)) {
       return std::move(result_);
+    }
+    // Damaged, or being written?
+    if (!compiler_ && damaged_) {
+      const auto lock = acquire();
+      if (find(true)) {
+        return std::move(result_);
+      }
     }
     if (strict) {
       fail(fmt::format(
@@ -220,6 +227,7 @@ class Request {
       return false;
     }
     Found found = cache.find(result_.key, version);
+    damaged_ = damaged_ || found.damaged;
     if (found.damaged && certain) {
       metrics::count(Metric::CacheRepairs);
       log::warning(fmt::format(
@@ -321,16 +329,16 @@ class Request {
   }
 
   void remember(const Failure& failure) const {
-    recent_failures().add(id(), failure);
-    if (cache_disabled()) {
-      return;
-    }
     try {
-      cache_.store_failure(result_.key, result_.version, failure);
+      if (!cache_disabled()) {
+        cache_.store_failure(result_.key, result_.version, failure);
+        return;
+      }
     } catch (const std::system_error& error) {
       warn_once(
           fmt::format("the compile cache is not written: {}", error.what()));
     }
+    recent_failures().add(id(), failure);
   }
 
   std::string details(const std::string& input) const {
@@ -405,6 +413,7 @@ class Request {
   const NeffCache cache_;
   std::string text_;
   std::optional<Compiler> compiler_;
+  bool damaged_ = false;
   Neff result_;
 };
 

@@ -164,6 +164,33 @@ def test_failures_are_told_with_operator_and_line(compiler, tmp_path, capsys):
     assert "1 failed" in told.out and "aten::exp" not in told.err
 
 
+@pytest.mark.parametrize(
+    ("then", "told"),
+    [
+        ("hang", "did not finish within 6 s"),
+        ("kill", "killed by signal 9"),
+        ("garbage", "no valid NEFF"),
+        ("internal", "an internal error of the compiler"),
+    ],
+)
+def test_one_bad_compilation_spoils_no_other(
+    compiler, tmp_path, monkeypatch, capsys, then, told
+):
+    x = torch.ones(3, 7, device="neuron")
+    with torch_neuronx.record(tmp_path / "r"):
+        _ = x.exp(), x.tanh(), x.sin()
+    compiler(then, STAND_IN_ONLY="tanh")
+    monkeypatch.setenv("TORCH_NEURONX_COMPILE_TIMEOUT", "6")
+    assert main(["compile", str(tmp_path / "r"), "--jobs", "3"]) == 1
+    shown = capsys.readouterr()
+    assert "[aten::tanh]" in shown.err and told in shown.err
+    assert "2 compiled, 0 were in the cache, 1 failed" in shown.out
+    compiler("ok")
+    assert main(["compile", str(tmp_path / "r"), "--retry"]) == 0
+    assert "1 compiled, 2 were in the cache, 0 failed" in capsys.readouterr().out
+    assert cache.verify(tmp_path / "cache") == (3, [])
+
+
 def test_record_on_a_full_disk_is_a_warning():
     done = python(
         """

@@ -219,6 +219,31 @@ def test_failure_from_the_future_does_not_count(compiler, program, folder):
     assert len(log()) == 3
 
 
+@pytest.mark.parametrize("place", ["/proc/nonexistent/cache", "disabled"])
+def test_failure_is_remembered_without_a_cache(compiler, monkeypatch, place):
+    log = compiler("fail")
+    # By the process, so each case has a program of its own.
+    x = torch.ones(31, len(place), device="neuron")
+    program = torch_neuronx.program("aten::relu", x)
+    if place == "disabled":
+        monkeypatch.setenv("TORCH_NEURONX_NEFF_DISABLE_CACHE", "1")
+    else:
+        monkeypatch.setenv("TORCH_NEURONX_NEFF_CACHE_DIR", place)
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="EVRF013"):
+            compile_it(program)
+    assert len(log()) == 1
+
+
+def test_forgotten_failure_is_another_attempt(compiler, program, folder):
+    log = compiler("fail")
+    with pytest.raises(RuntimeError, match="EVRF013"):
+        compile_it(program)
+    _C.prune_cache(str(folder), -1, -1, 0)
+    compiler("ok")
+    assert compile_it(program)["compiled"] and len(log()) == 2
+
+
 @pytest.mark.parametrize("then", ["kill", "memory", "disk", "garbage"])
 def test_machine_s_failures_are_not_remembered(compiler, program, then):
     log = compiler(then)
