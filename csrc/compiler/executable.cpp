@@ -33,7 +33,7 @@ class Loaded {
  public:
   void add(Executable* executable) {
     std::lock_guard lock(mutex_);
-    if (std::ranges::find(executables_, executable) == executables_.end()) {
+    if (!std::exchange(executable->listed_, true)) {
       executables_.push_back(executable);
       bytes_ += executable->image().size();
     }
@@ -61,7 +61,8 @@ class Loaded {
 
  private:
   void erase(Executable* executable) {
-    if (std::erase(executables_, executable) > 0) {
+    if (std::exchange(executable->listed_, false)) {
+      std::erase(executables_, executable);
       bytes_ -= executable->image().size();
     }
   }

@@ -72,6 +72,7 @@ class Executable {
   std::vector<Port> inputs_, outputs_;
   std::vector<int32_t> aliases_;
   size_t scalar_count_;
+  bool listed_ = false;  // among the loaded ones, under their lock
   std::atomic<uint64_t> used_{0};
   // Launches under way, which keep the models from being unloaded.
   std::atomic<int> running_{0};
