@@ -17,6 +17,10 @@ constexpr const char* kNames[] = {
     "int64_narrowings",
     "host_to_device_bytes",
     "device_to_host_bytes",
+    "compile_failures",
+    "cache_repairs",
+    "cache_evictions",
+    "program_unloads",
 };
 static_assert(std::size(kNames) == static_cast<size_t>(Metric::Count));
 

@@ -22,6 +22,10 @@ enum class Metric {
   Int64Narrowings,
   HostToDeviceBytes,
   DeviceToHostBytes,
+  CompileFailures,
+  CacheRepairs,
+  CacheEvictions,
+  ProgramUnloads,
   Count,
 };
 

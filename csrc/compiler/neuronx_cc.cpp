@@ -1,147 +1,79 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compiler/neuronx_cc.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <poll.h>
-#include <signal.h>
-#include <spawn.h>
-#include <sys/wait.h>
-#include <unistd.h>
+#include <sys/stat.h>
 
+#include <algorithm>
+#include <cctype>
 #include <chrono>
-#include <cstring>
-#include <filesystem>
-#include <fstream>
-#include <sstream>
-#include <thread>
-#include <vector>
+#include <map>
+#include <mutex>
+#include <system_error>
+#include <utility>
 
 #include "common/env.h"
 #include "common/hash.h"
 #include "common/log.h"
-#include "common/metrics.h"
-#include "ir/hardware.h"
-#include "ir/print.h"
-#include "nrt/runtime.h"
-
-extern char** environ;
+#include "compiler/error_codes.h"
+#include "compiler/neff_cache.h"
+#include "compiler/process.h"
 
 namespace neuronx::compiler {
 namespace {
 
-namespace fs = std::filesystem;
+constexpr std::chrono::seconds kVersionLimit(120);
 
-// A directory of our own that goes with the scope, also when we throw.
-class WorkDirectory {
- public:
-  WorkDirectory() {
-    std::string pattern =
-        (fs::temp_directory_path() / "torch_neuronx.XXXXXX").string();
-    if (mkdtemp(pattern.data()) == nullptr) {
-      throw CompileError(fmt::format("cannot make a work directory {}: {}",
-                                     pattern,
-                                     std::strerror(errno)));
-    }
-    path = pattern;
-  }
-  ~WorkDirectory() {
-    std::error_code ignored;
-    fs::remove_all(path, ignored);
-  }
-  fs::path path;
-};
+std::mutex mutex;
+// Leaked, as Python may be gone when the process exits.
+auto* converter = new HloConverter;
+// By the compiler's version, what it is known to take.
+auto* known_inputs = new std::map<std::string, std::string>;
 
-std::string read_file(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
-// Readers see the old or the whole new file, whenever we are killed.
-void write_atomically(const fs::path& path, const std::string& bytes) {
-  const fs::path temporary = fmt::format("{}.{}.tmp", path.string(), getpid());
-  {
-    std::ofstream file(temporary, std::ios::binary);
-    file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-    file.flush();
-    if (!file) {
-      std::error_code ignored;
-      fs::remove(temporary, ignored);
-      log::warning(fmt::format("cannot write the compile cache {}: {}",
-                               path.string(),
-                               std::strerror(errno)));
-      return;
-    }
-  }
-  std::error_code failed;
-  fs::rename(temporary, path, failed);
-  if (failed) {
-    fs::remove(temporary, failed);
-  }
-}
-
-// A NEFF is a 1024-byte header with its own and the data's size, then data.
-bool is_neff(const std::string& bytes) {
-  if (bytes.size() < 1024) {
-    return false;
-  }
-  uint64_t header_size, data_size;
-  std::memcpy(&header_size, bytes.data() + 8, 8);
-  std::memcpy(&data_size, bytes.data() + 16, 8);
-  return header_size == 1024 && data_size == bytes.size() - 1024;
-}
-
-fs::path cache_directory() {
-  return env::text("TORCH_NEURONX_NEFF_CACHE_DIR", "/tmp/neff_cache");
-}
-
-std::string compiler_program() {
+std::string compiler_name() {
   return env::text("TORCH_NEURONX_CC", "neuronx-cc");
 }
 
-std::vector<std::string> user_flags() {
-  std::istringstream text(env::text("NEURON_CC_FLAGS", ""));
-  std::vector<std::string> flags;
-  for (std::string flag; text >> flag;) {
-    flags.push_back(flag);
-  }
-  return flags;
-}
-
-// Who sets the compiler's option himself decides.
-struct NativeInt64 {
-  bool enabled;
-  bool set_by_user;
-};
-NativeInt64 native_int64() {
-  static constexpr std::string_view kOption = "--native-int64";
-  const auto flags = user_flags();
-  for (size_t i = 0; i < flags.size(); ++i) {
-    if (flags[i].starts_with(kOption)) {
-      const std::string mode = flags[i].size() > kOption.size()
-                                   ? flags[i].substr(kOption.size() + 1)
-                               : i + 1 < flags.size() ? flags[i + 1]
-                                                      : "";
-      return {mode == "enabled", true};
+// The first "2.28.7631.0+a1b2" of a text, or "".
+std::string parse_version(const std::string& text) {
+  const auto digit = [](unsigned char c) { return std::isdigit(c); };
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (!digit(text[i])) {
+      continue;
     }
+    size_t end = i;
+    while (end < text.size() &&
+           (std::isalnum(static_cast<unsigned char>(text[end])) ||
+            text[end] == '.' || text[end] == '+')) {
+      ++end;
+    }
+    const std::string word = text.substr(i, std::min<size_t>(end - i, 64));
+    if (word.find('.') != std::string::npos) {
+      return word;
+    }
+    i = end;
   }
-  return {env::flag("TORCH_NEURONX_NATIVE_INT64", true), false};
+  return "";
 }
 
-// The program that the compiler takes, as text.
-std::string legal_text(const ir::Program& program,
-                       const std::string& architecture) {
-  namespace hardware = ir::hardware;
-  const hardware::Target target{
-      .chip = hardware::chip(architecture),
-      .native_int64 = native_int64().enabled,
-      .custom_calls = hardware::parse_custom_calls(
-          env::text("TORCH_NEURONX_CUSTOM_CALLS", "1"))};
-  hardware::Report report;
-  const ir::Program legal = hardware::legalize(program, target, &report);
-  metrics::count(metrics::Metric::HardwareRewrites, report.rewrites);
-  metrics::count(metrics::Metric::Int64Narrowings, report.narrowed);
-  return ir::to_stablehlo(legal);
+std::string ask_version(const std::string& program) {
+  const WorkDirectory work;
+  std::string version;
+  try {
+    const Exit exit = run({program, "--version"}, work.path, kVersionLimit);
+    if (exit.success()) {
+      version = parse_version(exit.output);
+    }
+  } catch (const Cancelled&) {
+    throw;
+  } catch (const CompileError& error) {
+    log::warning(error.what());
+  }
+  if (version.empty()) {
+    version = "unversioned." +
+              sha256_hex(read_file(program).value_or("")).substr(0, 16);
+  }
+  return version;
 }
 
 // The last lines of the compiler's output that look like its errors.
@@ -159,148 +91,293 @@ std::string excerpt(const std::string& log) {
     }
     begin = end + 1;
   }
-  return errors.empty() ? log.substr(log.size() > 2000 ? log.size() - 2000 : 0)
-                        : errors;
+  const std::string& text = errors.empty() ? log : errors;
+  return text.substr(text.size() > 4000 ? text.size() - 4000 : 0);
 }
 
-// Runs the arguments in `directory`, output to compiler.log there. Returns
-// the wait status; kills the whole process group at the deadline.
-int run_process(const std::vector<std::string>& arguments,
-                const fs::path& directory,
-                std::chrono::seconds timeout) {
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_addchdir_np(&actions, directory.c_str());
-  posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
-  posix_spawn_file_actions_addopen(
-      &actions, 1, "compiler.log", O_WRONLY | O_CREAT | O_TRUNC, 0644);
-  posix_spawn_file_actions_adddup2(&actions, 1, 2);
-  posix_spawnattr_t attributes;
-  posix_spawnattr_init(&attributes);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
-  posix_spawnattr_setpgroup(&attributes, 0);
-  std::vector<char*> argv;
-  for (const auto& argument : arguments) {
-    argv.push_back(const_cast<char*>(argument.c_str()));
-  }
-  argv.push_back(nullptr);
-  pid_t pid;
-  const int failed =
-      posix_spawnp(&pid, argv[0], &actions, &attributes, argv.data(), environ);
-  posix_spawn_file_actions_destroy(&actions);
-  posix_spawnattr_destroy(&attributes);
-  if (failed != 0) {
-    throw CompileError(fmt::format(
-        "the compiler '{}' cannot be started: {}. Install neuronx-cc from the "
-        "Neuron SDK, name it in TORCH_NEURONX_CC, or ship a cache of "
-        "precompiled programs in TORCH_NEURONX_NEFF_CACHE_DIR.",
-        arguments[0],
-        std::strerror(failed)));
-  }
-  const auto deadline = std::chrono::steady_clock::now() + timeout;
-  auto pause = std::chrono::milliseconds(1);
-  for (;;) {
-    int status;
-    if (waitpid(pid, &status, WNOHANG) == pid) {
-      return status;
-    }
-    if (std::chrono::steady_clock::now() > deadline) {
-      kill(-pid, SIGKILL);
-      waitpid(pid, &status, 0);
-      throw CompileError(fmt::format(
-          "the compiler did not finish within {} s and was stopped; raise "
-          "TORCH_NEURONX_COMPILE_TIMEOUT",
-          timeout.count()));
-    }
-    std::this_thread::sleep_for(pause);
-    pause = std::min(pause * 2, std::chrono::milliseconds(50));
-  }
-}
-
-}  // namespace
-
-std::string run_compiler(const std::string& stablehlo,
-                         const std::string& target,
-                         int lnc) {
-  WorkDirectory work;
-  const fs::path input = work.path / "program.mlir";
-  const fs::path output = work.path / "program.neff";
-  std::ofstream(input) << stablehlo;
-  std::vector<std::string> arguments{compiler_program(),
-                                     "compile",
-                                     input.string(),
-                                     "--framework",
-                                     "XLA",
-                                     "--target",
-                                     target,
-                                     "--lnc",
-                                     std::to_string(lnc),
-                                     "--output",
-                                     output.string()};
+std::vector<std::string> arguments(const Compiler& compiler,
+                                   const fs::path& input,
+                                   const fs::path& output,
+                                   const Target& target) {
+  std::vector<std::string> result{compiler.program,
+                                  "compile",
+                                  input.string(),
+                                  "--framework",
+                                  "XLA",
+                                  "--target",
+                                  target.chip,
+                                  "--lnc",
+                                  std::to_string(target.lnc),
+                                  "--output",
+                                  output.string()};
   // Older compilers do not know the option.
   if (const auto int64 = native_int64(); int64.enabled && !int64.set_by_user) {
-    arguments.insert(arguments.end(), {"--native-int64", "enabled"});
+    result.insert(result.end(), {"--native-int64", "enabled"});
   }
-  for (const std::string& flag : user_flags()) {
-    arguments.push_back(flag);
+  for (std::string& flag : user_flags()) {
+    result.push_back(std::move(flag));
   }
-  const std::chrono::seconds timeout(
-      env::integer("TORCH_NEURONX_COMPILE_TIMEOUT", 3600, 1, 1 << 30));
-  const int status = run_process(arguments, work.path, timeout);
-  const std::string log = read_file(work.path / "compiler.log");
-  if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
-    throw CompileError(fmt::format(
-        "the compiler {}:\n{}",
-        WIFEXITED(status)
-            ? fmt::format("failed with exit code {}", WEXITSTATUS(status))
-            : fmt::format("was killed by signal {}", WTERMSIG(status)),
-        excerpt(log)));
+  return result;
+}
+
+// One run of the compiler. `understood` becomes true when the compiler took
+// the input's form, whatever it thought of the program.
+std::string run_once(const Compiler& compiler,
+                     const std::string& program,
+                     const char* suffix,
+                     const Target& target,
+                     bool& understood) {
+  const WorkDirectory work;
+  const fs::path input = work.path / (std::string("program.") + suffix);
+  const fs::path output = work.path / "program.neff";
+  const auto limit = compile_limit();
+  try {
+    write_file(input, program);
+  } catch (const std::system_error& error) {
+    throw CompilerFailed(
+        fmt::format("the compiler's input was not written: {}", error.what()),
+        false,
+        0);
   }
-  std::string neff = read_file(output);
+  const Exit exit =
+      run(arguments(compiler, input, output, target), work.path, limit);
+  if (exit.timed_out) {
+    understood = true;
+    throw CompilerFailed(
+        fmt::format("the compiler did not finish within {} s and was stopped; "
+                    "raise TORCH_NEURONX_COMPILE_TIMEOUT, or compile in "
+                    "smaller pieces",
+                    limit.count()),
+        true,
+        limit.count());
+  }
+  const std::string reasons = explain(exit.output);
+  if (!exit.success()) {
+    const bool machine = reasons.empty() && transient(exit.output);
+    understood =
+        machine || exit.signal != 0 ||
+        (!reasons.empty() && reasons.find("EVRF064") == std::string::npos &&
+         reasons.find("EARG002") == std::string::npos);
+    throw CompilerFailed(
+        fmt::format("the compiler {}{}:\n{}{}",
+                    exit.signal != 0
+                        ? fmt::format("was killed by signal {}", exit.signal)
+                        : fmt::format("failed with exit code {}", exit.code),
+                    exit.signal == 9
+                        ? " (the kernel does so when memory runs out; see "
+                          "TORCH_NEURONX_COMPILE_JOBS)"
+                        : "",
+                    reasons,
+                    excerpt(exit.output)),
+        exit.signal == 0 && !machine,
+        0);
+  }
+  understood = true;
+  std::string neff = read_file(output).value_or("");
   if (!is_neff(neff)) {
-    throw CompileError(fmt::format(
-        "the compiler reported success but wrote no valid NEFF ({} bytes):\n{}",
-        neff.size(),
-        excerpt(log)));
+    throw CompilerFailed(
+        fmt::format("the compiler reported success but wrote no valid NEFF "
+                    "({} bytes); the disk of {} may be full:\n{}",
+                    neff.size(),
+                    work.path.string(),
+                    excerpt(exit.output)),
+        false,
+        0);
   }
   return neff;
 }
 
-std::string neff(const std::string& name,
-                 const ir::Program& program,
-                 bool* from_disk) {
-  const auto instance = nrt::instance();
-  std::string text;
+enum class Input { Auto, Hlo, StableHlo };
+
+Input chosen_input() {
+  return env::choice("TORCH_NEURONX_CC_INPUT",
+                     Input::Auto,
+                     {{"auto", Input::Auto},
+                      {"hlo", Input::Hlo},
+                      {"stablehlo", Input::StableHlo}});
+}
+
+std::optional<std::string> to_hlo(const std::string& stablehlo) {
+  HloConverter convert;
+  {
+    std::lock_guard lock(mutex);
+    convert = *converter;
+  }
+  return convert ? convert(stablehlo) : std::nullopt;
+}
+
+}  // namespace
+
+std::optional<Compiler> find_compiler(const fs::path& notes) {
+  const std::string program = find_program(compiler_name());
+  if (program.empty()) {
+    return std::nullopt;
+  }
+  struct stat status{};
+  ::stat(program.c_str(), &status);
+  const std::string identity = fmt::format("{}\n{}\n{}.{}\n{}",
+                                           program,
+                                           status.st_size,
+                                           status.st_mtim.tv_sec,
+                                           status.st_mtim.tv_nsec,
+                                           status.st_ino);
+  static auto* versions = new std::map<std::string, std::string>;
+  {
+    std::lock_guard lock(mutex);
+    if (const auto it = versions->find(identity); it != versions->end()) {
+      return Compiler{program, it->second};
+    }
+  }
+  const fs::path note =
+      notes.empty() ? "" : notes / sha256_hex(identity).substr(0, 32);
+  // "version\nend\n": a note that was cut off is none.
+  std::string version;
+  if (const auto text = read_file(note); text && text->ends_with("\nend\n")) {
+    version = text->substr(0, text->find('\n'));
+  } else {
+    version = ask_version(program);
+    try {
+      if (!note.empty()) {
+        write_atomically(note, version + "\nend\n");
+      }
+    } catch (const std::system_error&) {
+      // Asked again by the next process.
+    }
+  }
+  std::lock_guard lock(mutex);
+  return Compiler{program, (*versions)[identity] = version};
+}
+
+std::string missing_compiler() {
+  return fmt::format(
+      "the compiler '{}' cannot be started: there is no such program. Install "
+      "neuronx-cc from the Neuron SDK, name it in TORCH_NEURONX_CC, or ship a "
+      "cache of compiled programs (torch-neuronx cache pack and unpack).",
+      compiler_name());
+}
+
+std::vector<std::string> user_flags() {
+  const std::string text = env::text("NEURON_CC_FLAGS", "");
+  std::vector<std::string> flags;
+  std::string word;
+  bool open = false;
+  char quote = 0;
+  const auto end_word = [&] {
+    // libneuronxla's own; the compiler refuses them (NCC_EARG002).
+    if (open && !word.starts_with("--cache_dir") &&
+        word != "--retry_failed_compilation") {
+      flags.push_back(word);
+    }
+    word.clear();
+    open = false;
+  };
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (quote != 0) {
+      if (c == quote) {
+        quote = 0;
+      } else {
+        word += c;
+      }
+    } else if (c == '"' || c == '\'') {
+      quote = c;
+      open = true;
+    } else if (std::isspace(static_cast<unsigned char>(c))) {
+      end_word();
+    } else {
+      word += c == '\\' && i + 1 < text.size() ? text[++i] : c;
+      open = true;
+    }
+  }
+  if (quote != 0) {
+    env::malformed("NEURON_CC_FLAGS", text, "quotes that are closed");
+  }
+  end_word();
+  return flags;
+}
+
+NativeInt64 native_int64() {
+  static constexpr std::string_view kOption = "--native-int64";
+  const auto flags = user_flags();
+  for (size_t i = 0; i < flags.size(); ++i) {
+    if (flags[i].starts_with(kOption)) {
+      const std::string mode = flags[i].size() > kOption.size()
+                                   ? flags[i].substr(kOption.size() + 1)
+                               : i + 1 < flags.size() ? flags[i + 1]
+                                                      : "";
+      return {mode == "enabled", true};
+    }
+  }
+  return {env::flag("TORCH_NEURONX_NATIVE_INT64", true), false};
+}
+
+void set_hlo_converter(HloConverter convert) {
+  std::lock_guard lock(mutex);
+  *converter = std::move(convert);
+}
+
+std::chrono::seconds compile_limit() {
+  return std::chrono::seconds(
+      env::integer("TORCH_NEURONX_COMPILE_TIMEOUT", 3600, 1, 1 << 30));
+}
+
+Compilation run_compiler(const Compiler& compiler,
+                         const std::string& stablehlo,
+                         const Target& target) {
+  const Input chosen = chosen_input();
+  std::string known;
+  {
+    std::lock_guard lock(mutex);
+    known = (*known_inputs)[compiler.version];
+  }
+  const auto attempt = [&](const char* input,
+                           const std::string& program,
+                           bool& understood) -> Compilation {
+    const char* suffix = input == std::string_view("hlo") ? "pb" : "mlir";
+    const auto note = [&] {
+      if (understood && chosen == Input::Auto) {
+        std::lock_guard lock(mutex);
+        (*known_inputs)[compiler.version] = input;
+      }
+    };
+    try {
+      std::string neff =
+          run_once(compiler, program, suffix, target, understood);
+      note();
+      return {std::move(neff), input};
+    } catch (const CompilerFailed&) {
+      note();
+      throw;
+    }
+  };
+  bool understood = false;
+  std::optional<std::string> hlo;
+  if (chosen == Input::Hlo || (chosen == Input::Auto && known != "stablehlo")) {
+    hlo = to_hlo(stablehlo);
+  }
+  if (chosen == Input::Hlo && !hlo) {
+    throw CompilerFailed(
+        "TORCH_NEURONX_CC_INPUT=hlo needs jaxlib: pip install jaxlib",
+        false,
+        0);
+  }
+  if (!hlo) {
+    return attempt("stablehlo", stablehlo, understood);
+  }
   try {
-    text = legal_text(program, instance.architecture);
-  } catch (const std::exception& error) {
-    throw CompileError(fmt::format("[{}] {}", name, error.what()));
+    return attempt("hlo", *hlo, understood);
+  } catch (const CompilerFailed&) {
+    if (understood || known == "hlo" || chosen == Input::Hlo) {
+      throw;
+    }
+    // Perhaps it wants text. If not, the first error is the one to show.
+    bool second = false;
+    try {
+      return attempt("stablehlo", stablehlo, second);
+    } catch (const CompilerFailed&) {
+    }
+    throw;
   }
-  const std::string key =
-      sha256_hex(fmt::format("{}\n{}\n{}\n{}\n{}\n{}",
-                             text,
-                             compiler_program(),
-                             instance.architecture,
-                             instance.logical_core_config,
-                             native_int64().enabled,
-                             env::text("NEURON_CC_FLAGS", "")));
-  const fs::path path = cache_directory() / (key + ".neff");
-  std::string bytes = read_file(path);
-  if (is_neff(bytes)) {
-    *from_disk = true;
-    return bytes;
-  }
-  *from_disk = false;
-  try {
-    bytes =
-        run_compiler(text, instance.architecture, instance.logical_core_config);
-  } catch (const CompileError& error) {
-    throw CompileError(fmt::format("[{}] {}", name, error.what()));
-  }
-  std::error_code ignored;
-  fs::create_directories(cache_directory(), ignored);
-  write_atomically(path, bytes);
-  return bytes;
 }
 
 }  // namespace neuronx::compiler

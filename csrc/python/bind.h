@@ -12,4 +12,7 @@ void bind_programs(pybind11::module_& m);
 void bind_graph_builder(pybind11::module_& m);
 void bind_graphs(pybind11::module_& m);
 
+// The compile service and the compile cache.
+void bind_service(pybind11::module_& m);
+
 }  // namespace neuronx::python

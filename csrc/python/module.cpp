@@ -8,8 +8,6 @@
 #include <torch/csrc/utils/pybind.h>
 
 #include "common/metrics.h"
-#include "compiler/neuronx_cc.h"
-#include "compiler/service.h"
 #include "eager/kernel.h"
 #include "python/bind.h"
 #include "runtime/allocator.h"
@@ -219,29 +217,6 @@ void bind_observation(py::module_& m) {
   });
   m.def("metrics", &neuronx::metrics::snapshot);
   m.def("reset_metrics", &neuronx::metrics::reset);
-  m.def("cache_stats", [] {
-    const auto stats = neuronx::compiler::cache_stats();
-    py::dict result;
-    result["programs"] = stats.programs;
-    result["memory_hits"] = stats.memory_hits;
-    result["disk_hits"] = stats.disk_hits;
-    result["compiled"] = stats.compiled;
-    result["compile_seconds"] = stats.compile_seconds;
-    return result;
-  });
-  m.def(
-      "run_compiler",
-      [](const std::string& text, const std::string& target, int lnc) {
-        std::string neff;
-        {
-          py::gil_scoped_release release;
-          neff = neuronx::compiler::run_compiler(text, target, lnc);
-        }
-        return py::bytes(neff);
-      },
-      py::arg("stablehlo"),
-      py::arg("target"),
-      py::arg("lnc"));
   m.def("set_fallback_mode", &set_fallback_mode);
   m.def("set_fallback_callback", &set_fallback_callback);
 }
@@ -253,6 +228,8 @@ PYBIND11_MODULE(_C, m) {
   py::register_local_exception_translator([](std::exception_ptr error) {
     try {
       std::rethrow_exception(error);
+    } catch (python_error& interrupt) {
+      interrupt.restore();
     } catch (const c10::Error&) {
       torch::translate_exception_to_python(error);
     }
@@ -264,5 +241,6 @@ PYBIND11_MODULE(_C, m) {
   neuronx::python::bind_graph_builder(m);
   neuronx::python::bind_programs(m);
   neuronx::python::bind_graphs(m);
+  neuronx::python::bind_service(m);
   torch_neuronx::initialize();
 }

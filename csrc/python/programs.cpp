@@ -5,7 +5,7 @@
 #include <torch/csrc/Dtype.h>
 #include <torch/csrc/jit/python/pybind_utils.h>
 
-#include "compiler/neuronx_cc.h"
+#include "compiler/neff.h"
 #include "eager/decompose.h"
 #include "eager/kernel.h"
 #include "ir/hardware.h"
@@ -144,11 +144,10 @@ py::tuple optimized(const ir::Program& program) {
 }
 
 py::bytes neff(const ir::Program& program, const std::string& name) {
-  bool from_disk = false;
   std::string bytes;
   {
     py::gil_scoped_release release;
-    bytes = compiler::neff(name, program, &from_disk);
+    bytes = compiler::neff(name, program, compiler::default_target()).bytes;
   }
   return py::bytes(bytes);
 }

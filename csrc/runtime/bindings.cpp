@@ -93,7 +93,7 @@ void Bindings::execute(Launch& launch) {
     }
   }
   metrics::count(metrics::Metric::Launches);
-  executable.model(device_).execute(bound.inputs, bound.outputs);
+  executable.execute(device_, bound.inputs, bound.outputs);
 }
 
 void Bindings::forget(const void* begin, const void* end) {

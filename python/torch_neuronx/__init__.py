@@ -35,6 +35,8 @@ _EXPORTS = {
     "set_fallback_mode": "fallback",
     "metrics": "metrics",
     "reset_metrics": "metrics",
+    "record": "records",
+    "recompiles": "recompilation",
     "program": "programs",
     "Program": "programs",
     "Stream": "neuron.streams",

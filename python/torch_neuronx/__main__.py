@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 import sys
 
-from torch_neuronx.cli import main
+from torch_neuronx_cli import main
 
 sys.exit(main())

@@ -1,37 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``torch-neuronx``: what this machine has, what is wrong with it, and what the
-compile cache holds."""
+"""``torch-neuronx info`` and ``torch-neuronx doctor``: what this machine has and
+what is wrong with it."""
 
-import argparse
 import glob
 import os
 import platform
 import shutil
 import sys
+import tempfile
 from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 
-from rich.console import Console
 from rich.table import Table
 
-console = Console(highlight=False)
+from torch_neuronx_cli import console, main
 
 PACKAGES = ("torch", "torch-neuronx", "neuronx-cc", "nki", "jaxlib")
 VARIABLES = ("TORCH_NEURONX_", "NEURON_")
-
-
-def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="torch-neuronx", description=__doc__)
-    commands = parser.add_subparsers(dest="command", required=True)
-    commands.add_parser("info", help="devices, versions and settings")
-    commands.add_parser("doctor", help="check that the device works, and why not")
-    cache = commands.add_parser("cache", help="the compile cache on disk")
-    cache.add_argument("action", choices=("info", "list"), nargs="?", default="info")
-    parsed = parser.parse_args(arguments)
-    if parsed.command == "cache":
-        return cache_list() if parsed.action == "list" else cache_info()
-    return {"info": info, "doctor": doctor}[parsed.command]()
 
 
 def info() -> int:
@@ -164,6 +149,18 @@ def _check_compiler() -> str:
     raise Note(f"no {name}, and the simulator needs none")
 
 
+def _check_cache() -> str:
+    from torch_neuronx_cli.cache import cache_directory
+
+    directory = cache_directory()
+    directory.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryFile(dir=directory):
+        free = shutil.disk_usage(directory).free / 2**30
+    if free < 1:
+        raise Note(f"{directory} has {free:.1f} GiB left")
+    return f"{directory}, {free:.0f} GiB free"
+
+
 CHECKS: dict[str, Callable[[], str]] = {
     "versions": _check_versions,
     "conflicts": _check_conflicts,
@@ -173,6 +170,7 @@ CHECKS: dict[str, Callable[[], str]] = {
     "devices": _check_devices,
     "runtime": _check_runtime,
     "compiler": _check_compiler,
+    "compile cache": _check_cache,
 }
 
 
@@ -181,37 +179,6 @@ def package_version(name: str) -> str | None:
         return version(name)
     except PackageNotFoundError:
         return None
-
-
-def cache_folder() -> Path:
-    """Where compiled programs are kept."""
-    return Path(os.environ.get("TORCH_NEURONX_NEFF_CACHE_DIR") or "/tmp/neff_cache")
-
-
-def _cached_files() -> list[Path]:
-    return sorted(path for path in cache_folder().rglob("*.neff") if path.is_file())
-
-
-def cache_info() -> int:
-    """Prints where the cache is and how much it holds."""
-    files = _cached_files()
-    size = sum(path.stat().st_size for path in files) / 2**20
-    console.print(f"{cache_folder()}: {len(files)} programs, {size:.1f} MiB")
-    return 0
-
-
-def cache_list() -> int:
-    """Prints one line for each compiled program."""
-    from datetime import datetime
-
-    table = Table("Program", "KiB", "Compiled")
-    for path in _cached_files():
-        stat = path.stat()
-        when = datetime.fromtimestamp(stat.st_mtime).isoformat(" ", "minutes")
-        name = str(path.relative_to(cache_folder()))
-        table.add_row(name, f"{stat.st_size / 1024:.0f}", when)
-    console.print(table)
-    return 0
 
 
 if __name__ == "__main__":

@@ -6,6 +6,9 @@ os.environ.setdefault("JAX_PLATFORMS", "cpu")
 os.environ.setdefault("JAX_ENABLE_X64", "1")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
+import sys
+from pathlib import Path
+
 import pytest
 import torch
 
@@ -23,3 +26,26 @@ def no_fallback():
     torch_neuronx.clear_op_tracking()
     yield
     assert torch_neuronx.get_fallback_ops() == {}
+
+
+@pytest.fixture
+def compiler(tmp_path, monkeypatch):
+    """Puts the stand-in (stand_in.py) in the compiler's place, with a cache of its
+    own. ``compiler(then, **environment)`` sets what it does and gives a function
+    that reads its log, a line for each compilation."""
+    program = tmp_path / "neuronx-cc"
+    source = (Path(__file__).parent / "stand_in.py").read_text()
+    program.write_text(f"#!{sys.executable}\n{source}")
+    program.chmod(0o755)
+    log = tmp_path / "compilations"
+    monkeypatch.setenv("TORCH_NEURONX_CC", str(program))
+    monkeypatch.setenv("TORCH_NEURONX_NEFF_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("STAND_IN_LOG", str(log))
+
+    def install(then: str = "ok", **environment: str):
+        monkeypatch.setenv("STAND_IN", then)
+        for name, value in environment.items():
+            monkeypatch.setenv(name, value)
+        return lambda: log.read_text().splitlines() if log.exists() else []
+
+    return install
