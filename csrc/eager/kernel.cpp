@@ -137,6 +137,9 @@ void launch(OpInfo& info,
             const Entry& entry,
             const Call& call,
             torch::jit::Stack* stack) {
+  runtime::Queue* queue =
+      entry.executable ? &runtime::current_queue(call.device) : nullptr;
+  auto site = queue ? queue->site() : nullptr;
   thread_local std::vector<at::Tensor> fresh;
   fresh.clear();
   for (const Output& output : entry.outputs) {
@@ -156,8 +159,7 @@ void launch(OpInfo& info,
         break;
     }
   }
-  if (entry.executable) {
-    runtime::Queue& queue = runtime::current_queue(call.device);
+  if (queue != nullptr) {
     uint64_t seed = 0, offset = 0;
     if (entry.random_blocks > 0) {
       const auto* values =
@@ -183,8 +185,9 @@ void launch(OpInfo& info,
     if (scalars > runtime::Launch::kScalars) {
       more_scalars.reset(new uint64_t[scalars]);
     }
-    queue.push([&](runtime::Launch& slot) {
+    queue->push([&](runtime::Launch& slot) {
       slot.executable = entry.executable.get();
+      slot.site = std::move(site);
       slot.more = std::move(more);
       slot.more_scalars = std::move(more_scalars);
       void** a = slot.operands();

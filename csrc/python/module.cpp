@@ -13,6 +13,7 @@
 #include "eager/kernel.h"
 #include "python/bind.h"
 #include "runtime/allocator.h"
+#include "runtime/call_site.h"
 #include "runtime/device.h"
 #include "runtime/event.h"
 #include "runtime/generator.h"
@@ -134,6 +135,14 @@ void set_fallback_callback(py::function callback) {
       });
 }
 
+void set_call_site_callback(py::function callback) {
+  auto* kept = new py::function(std::move(callback));  // leaked: outlives us
+  rt::set_call_site_callback([kept] {
+    py::gil_scoped_acquire acquire;
+    return py::cast<std::string>((*kept)());
+  });
+}
+
 void bind_devices(py::module_& m) {
   m.def("device_count", [] { return static_cast<int>(rt::device_count()); });
   m.def("is_available", [] { return rt::device_count() > 0; });
@@ -244,6 +253,7 @@ void bind_observation(py::module_& m) {
       py::arg("lnc"));
   m.def("set_fallback_mode", &set_fallback_mode);
   m.def("set_fallback_callback", &set_fallback_callback);
+  m.def("set_call_site_callback", &set_call_site_callback);
 }
 
 }  // namespace
