@@ -12,6 +12,7 @@
 #include "eager/chunks.h"
 #include "eager/decompose.h"
 #include "eager/masks.h"
+#include "eager/overlap.h"
 #include "eager/random.h"
 #include "eager/resize.h"
 #include "runtime/allocator.h"
@@ -154,7 +155,11 @@ void launch(OpInfo& info,
         break;
       case Output::Kind::Written:
         if (output.resized) {
-          resize(call.tensors[output.argument], output.sizes);
+          c10::TensorImpl* out = call.tensors[output.argument];
+          resize(out, output.sizes);
+          if (!output.contiguous) {
+            out->set_sizes_and_strides(output.sizes, output.strides);
+          }
         }
         break;
     }
@@ -222,6 +227,14 @@ void run_otherwise(OpInfo& info, const Entry& entry, torch::jit::Stack* stack) {
       expand_masks(info, *stack);
       run(info, stack);
       return;
+    case Entry::Route::Overlapping: {
+      auto& self = (*stack)[stack->size() - info.arguments.size()];
+      const at::Tensor original = self.toTensor();
+      self = each_location(original);
+      run(info, stack);
+      stack->back() = original;
+      return;
+    }
     case Entry::Route::Clone: {
       auto& self = (*stack)[stack->size() - info.arguments.size()];
       const auto format = stack->back().toOptional<at::MemoryFormat>();

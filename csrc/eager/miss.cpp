@@ -12,6 +12,7 @@
 #include "eager/kernel.h"
 #include "eager/masks.h"
 #include "eager/meta.h"
+#include "eager/overlap.h"
 #include "eager/random.h"
 #include "lowering/lowering.h"
 
@@ -80,6 +81,9 @@ const Entry& build_entry(OpInfo& info,
   } else if (is_masked_index(info, stack)) {
     entry = std::make_unique<Entry>();
     entry->route = Entry::Route::Masked;
+  } else if (fills_shared_memory(info, call)) {
+    entry = std::make_unique<Entry>();
+    entry->route = Entry::Route::Overlapping;
   } else if (info.data_dependent && info.functional != "aten::index.Tensor") {
     refuse("the size of its result depends on the data");
   } else {
