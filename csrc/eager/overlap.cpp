@@ -32,8 +32,7 @@ bool without_gaps(DimsRef size, DimsRef stride) {
 }  // namespace
 
 bool fills_shared_memory(const OpInfo& info, const Call& call) {
-  if (info.name != "aten::fill_.Scalar" && info.name != "aten::fill_.Tensor" &&
-      info.name != "aten::zero_") {
+  if (info.name != "aten::fill_.Scalar" && info.name != "aten::zero_") {
     return false;
   }
   const c10::TensorImpl* self = call.tensors.at(call.written.at(0));

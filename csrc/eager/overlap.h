@@ -9,7 +9,7 @@
 
 namespace neuronx::eager {
 
-// A call of fill_ or zero_ on such a tensor.
+// A call of fill_ with a number, or of zero_, on such a tensor.
 bool fills_shared_memory(const OpInfo& info, const Call& call);
 
 // A view of each location of `self` once. Throws where there is none.

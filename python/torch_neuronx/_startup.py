@@ -70,10 +70,11 @@ def _register() -> None:
     )
     torch.set_autocast_dtype("neuron", torch.bfloat16)
 
-    from torch_neuronx import _callbacks, _compat, _safetensors
+    from torch_neuronx import _callbacks, _compat, _data_parallel, _safetensors
 
     _callbacks.install()
     _compat.install()
+    _data_parallel.install()
     _safetensors.install()
 
 
