@@ -112,6 +112,7 @@ def main() -> None:
         row += [f"{ours[2] / 2**20:.0f}", f"{cpu[2] / 2**20:.0f}"]
         row.append(f"{HEADS * length**2 * 4 / 2**20:,.0f}")
         table.add_row(*row)
+        print(f"{length:,} tokens measured", file=sys.stderr, flush=True)
         peaks[length] = ours[2], cpu[2]
     Console(width=100).print(table)
     for a, b in zip(arguments.lengths, arguments.lengths[1:], strict=False):

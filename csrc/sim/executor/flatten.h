@@ -21,6 +21,7 @@ struct FlatOp {
   const AtenOp* aten = nullptr;
   std::shared_ptr<AtenCall> call;
   Native native = nullptr;
+  Writer writer = nullptr;
 };
 
 struct Flat {

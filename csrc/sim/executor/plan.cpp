@@ -297,6 +297,8 @@ class Planner {
       emit_copying(op, from);
     else if (op.aten)
       emit_aten(i);
+    else if (op.writer)
+      emit_writer(op);
     else
       emit_evaluation(op);
   }
@@ -504,6 +506,38 @@ class Planner {
       step.sinks.push_back(sink(v));
     step.bind();
     plan_.steps.push_back(std::move(step));
+  }
+
+  void emit_writer(const FlatOp& op) {
+    std::vector<Location> to;
+    for (int32_t v : op.results)
+      to.push_back(place(v, Buffer::Kind::Arena));
+    Tensors operands, results;
+    for (int32_t v : op.operands) {
+      Location from = location(v);
+      const bool clashes =
+          std::ranges::any_of(to, [&](const Location& destination) {
+            return overlaps(from, destination);
+          });
+      if (clashes || !from.is_contiguous())
+        from = emit_staged(from);
+      operands.push_back(shell(from));
+    }
+    std::vector<std::pair<Location, Location>> copies;
+    for (const Location& destination : to) {
+      Location written = destination;
+      if (!destination.is_contiguous()) {
+        const ir::TensorType type{destination.dtype, destination.size};
+        written = whole(buffer(Buffer::Kind::Arena, type), type);
+        copies.emplace_back(destination, written);
+      }
+      results.push_back(shell(written));
+    }
+    plan_.steps.push_back([op = op.op, writer = op.writer, operands, results] {
+      writer(*op, operands, results);
+    });
+    for (const auto& [destination, written] : copies)
+      emit_copy(destination, written);
   }
 
   void emit_evaluation(const FlatOp& op) {
