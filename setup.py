@@ -10,6 +10,7 @@ from pathlib import Path
 
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
+from setuptools.command.build_py import build_py
 
 ROOT = Path(__file__).parent.resolve()
 BUILD = ROOT / "build"
@@ -29,6 +30,16 @@ def tool(name: str) -> str:
     if path is None:
         raise SystemExit(f"{name} is needed to build torch-neuronx: pip install {name}")
     return path
+
+
+class FreshPackage(build_py):
+    """Drops what an earlier build left for the wheel: modules that are gone."""
+
+    def run(self) -> None:
+        if not self.editable_mode:
+            package = Path(self.build_lib) / "torch_neuronx"
+            shutil.rmtree(package, ignore_errors=True)
+        super().run()
 
 
 class CMakeBuild(build_ext):
@@ -61,5 +72,5 @@ class CMakeBuild(build_ext):
 
 setup(
     ext_modules=[Extension("torch_neuronx._C", sources=[])],
-    cmdclass={"build_ext": CMakeBuild},
+    cmdclass={"build_ext": CMakeBuild, "build_py": FreshPackage},
 )

@@ -13,6 +13,7 @@
 #include <system_error>
 #include <utility>
 
+#include "common/call_site.h"
 #include "common/env.h"
 #include "common/hash.h"
 #include "common/log.h"
@@ -29,8 +30,6 @@ namespace neuronx::compiler {
 namespace {
 
 using metrics::Metric;
-
-auto* call_site_callback = new std::function<std::string()>;
 
 // The program that the compiler takes, as text.
 std::string legal_text(const ir::Program& program, const Target& target) {
@@ -430,14 +429,6 @@ Neff neff(const std::string& name,
           const Target& target,
           const std::vector<std::string>& kernels) {
   return Request(name, program, target, kernels).run();
-}
-
-void set_call_site(std::function<std::string()> callback) {
-  *call_site_callback = std::move(callback);
-}
-
-std::string call_site() {
-  return *call_site_callback ? (*call_site_callback)() : "";
 }
 
 std::string describe_operands(const ir::Program& program) {

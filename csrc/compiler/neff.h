@@ -38,11 +38,6 @@ Neff neff(const std::string& name,
           const Target& target,
           const std::vector<std::string>& kernels = {});
 
-// The line of the user's code that is running, for errors and notes; empty if
-// unknown.
-void set_call_site(std::function<std::string()> callback);
-std::string call_site();
-
 // "float32[2, 3], float32[3]"
 std::string describe_operands(const ir::Program& program);
 

@@ -71,10 +71,18 @@ struct Entry {
   // Philox blocks that a call uses up; seed and offset are the last scalars.
   uint64_t random_blocks = 0;
   // What a call with the key does instead of running one program: expand the
-  // masks among its indices (masks.h), clone by copy_, which moves any dtype's
-  // bits and resolves conjugate views, or run on the host, for good or until
+  // masks among its indices (masks.h), fill each location of a view that meets
+  // some twice (overlap.h), clone by copy_, which moves any dtype's bits and
+  // resolves conjugate views, or run on the host, for good or until
   // decompositions are available.
-  enum class Route : uint8_t { Program, Masked, Clone, Host, HostForNow };
+  enum class Route : uint8_t {
+    Program,
+    Masked,
+    Overlapping,
+    Clone,
+    Host,
+    HostForNow
+  };
   Route route = Route::Program;
   std::string reason;  // of the host
 };

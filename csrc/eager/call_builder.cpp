@@ -230,8 +230,9 @@ class CallBuilder {
         const auto strides =
             output.resized ? meta.strides() : actual->strides();
         output.strides.assign(strides.begin(), strides.end());
-        output.contiguous =
-            output.resized ? meta.is_contiguous() : actual->is_contiguous();
+        output.contiguous = output.resized
+                                ? meta.is_contiguous() || !is_dense(output)
+                                : actual->is_contiguous();
         entry.outputs.push_back(std::move(output));
       }
       return;
@@ -264,6 +265,12 @@ class CallBuilder {
           meta.itemsize();
       entry.outputs.push_back(std::move(output));
     }
+  }
+
+  static bool is_dense(const Output& output) {
+    return is_non_overlapping_and_dense(
+        Shape(output.sizes.begin(), output.sizes.end()),
+        Shape(output.strides.begin(), output.strides.end()));
   }
 
   bool anything_to_run(const Entry& entry) const {
@@ -412,23 +419,21 @@ class CallBuilder {
         results.push_back(value);
         return;
       }
-      if (!is_non_overlapping_and_dense(size, stride)) {
+      if (!is_dense(output)) {
         throw Refused("its result has a layout with gaps");
       }
       results.push_back(builder_.to_strided(value, stride));
       return;
     }
     const int16_t position = static_cast<int16_t>(output.argument);
-    const bool dense =
-        output.resized || is_non_overlapping_and_dense(size, stride);
+    const bool dense = output.resized || is_dense(output);
     int32_t parameter = parameters_[position];
     if (parameter < 0 && dense) {
       // Written as a whole and never read.
       entry.results.push_back(static_cast<int16_t>(-1 - position));
       aliases.push_back(-1);
-      results.push_back(output.contiguous || output.resized
-                            ? value
-                            : builder_.to_strided(value, stride));
+      results.push_back(output.contiguous ? value
+                                          : builder_.to_strided(value, stride));
       return;
     }
     if (parameter < 0) {

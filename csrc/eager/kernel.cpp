@@ -12,6 +12,7 @@
 #include "eager/chunks.h"
 #include "eager/decompose.h"
 #include "eager/masks.h"
+#include "eager/overlap.h"
 #include "eager/random.h"
 #include "eager/resize.h"
 #include "runtime/allocator.h"
@@ -123,6 +124,9 @@ void launch(OpInfo& info,
             const Entry& entry,
             const Call& call,
             torch::jit::Stack* stack) {
+  runtime::Queue* queue =
+      entry.executable ? &runtime::current_queue(call.device) : nullptr;
+  auto site = queue ? queue->site() : nullptr;
   thread_local std::vector<at::Tensor> fresh;
   fresh.clear();
   for (const Output& output : entry.outputs) {
@@ -137,13 +141,16 @@ void launch(OpInfo& info,
         break;
       case Output::Kind::Written:
         if (output.resized) {
-          resize(call.tensors[output.argument], output.sizes);
+          c10::TensorImpl* out = call.tensors[output.argument];
+          resize(out, output.sizes);
+          if (!output.contiguous) {
+            out->set_sizes_and_strides(output.sizes, output.strides);
+          }
         }
         break;
     }
   }
-  if (entry.executable) {
-    runtime::Queue& queue = runtime::current_queue(call.device);
+  if (queue != nullptr) {
     uint64_t seed = 0, offset = 0;
     if (entry.random_blocks > 0) {
       const auto* values =
@@ -169,8 +176,9 @@ void launch(OpInfo& info,
     if (scalars > runtime::Launch::kScalars) {
       more_scalars.reset(new uint64_t[scalars]);
     }
-    queue.push([&](runtime::Launch& slot) {
+    queue->push([&](runtime::Launch& slot) {
       slot.executable = entry.executable.get();
+      slot.site = std::move(site);
       slot.more = std::move(more);
       slot.more_scalars = std::move(more_scalars);
       void** a = slot.operands();
@@ -205,6 +213,14 @@ void run_otherwise(OpInfo& info, const Entry& entry, torch::jit::Stack* stack) {
       expand_masks(info, *stack);
       run(info, stack);
       return;
+    case Entry::Route::Overlapping: {
+      auto& self = (*stack)[stack->size() - info.arguments.size()];
+      const at::Tensor original = self.toTensor();
+      self = each_location(original);
+      run(info, stack);
+      stack->back() = original;
+      return;
+    }
     case Entry::Route::Clone: {
       auto& self = (*stack)[stack->size() - info.arguments.size()];
       const auto format = stack->back().toOptional<at::MemoryFormat>();

@@ -95,6 +95,17 @@ void drop_unrequested(const OpInfo& info,
   }
 }
 
+// PyTorch's meta function asks biases that are absent for their device.
+void add_biases(const OpInfo& info, torch::jit::Stack& arguments) {
+  if (info.name != "aten::_thnn_fused_lstm_cell" ||
+      (arguments[3].isTensor() && arguments[3].toTensor().defined())) {
+    return;
+  }
+  const at::Tensor gates = arguments[0].toTensor();
+  arguments[3] = at::empty_strided({gates.size(-1)}, {1}, gates.options());
+  arguments[4] = arguments[3];
+}
+
 torch::jit::Stack convert_all(const OpInfo& info,
                               const torch::jit::Stack& stack,
                               c10::DeviceType device,
@@ -114,6 +125,7 @@ Inference infer_on(const OpInfo& info,
                    c10::DeviceType device,
                    int fill = 0) {
   auto arguments = convert_all(info, stack, device, fill);
+  add_biases(info, arguments);
   Inference inference;
   std::vector<c10::IValue> written;
   for (size_t i = 0; i < arguments.size(); ++i) {

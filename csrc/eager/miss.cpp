@@ -5,6 +5,8 @@
 #include <ATen/core/Tensor.h>
 #include <c10/util/Exception.h>
 
+#include <algorithm>
+
 #include "common/metrics.h"
 #include "compiler/service.h"
 #include "eager/call_builder.h"
@@ -12,14 +14,25 @@
 #include "eager/kernel.h"
 #include "eager/masks.h"
 #include "eager/meta.h"
+#include "eager/overlap.h"
 #include "eager/random.h"
 #include "lowering/lowering.h"
 
 namespace neuronx::eager {
 namespace {
 
-// Constant entries of one structure before its scalars become inputs.
-constexpr int kConstantVariants = 4;
+// Constant entries of one structure before its scalars become inputs. Those of
+// optimizers' lists change with every step: soon, or at once where each tensor
+// has its own.
+int constant_variants(const OpInfo& info) {
+  if (!info.each) {
+    return 4;
+  }
+  const bool own = std::ranges::any_of(info.arguments, [](const auto& a) {
+    return a.kind == ArgumentKind::ScalarList;
+  });
+  return own ? 0 : 1;
+}
 
 // The only operators whose scalars decide the result's size.
 bool shape_from_scalars(const OpInfo& info) {
@@ -55,7 +68,8 @@ const Entry& build_entry(OpInfo& info,
   Key general_form;
   if (!call.scalars.empty() && !shape_from_scalars(info)) {
     general_key(call, general_form);
-    general = info.constant_variants(general_form.hash()) >= kConstantVariants;
+    general =
+        info.constant_variants(general_form.hash()) >= constant_variants(info);
   }
   const auto compile = [&](Built built) {
     entry = std::move(built.entry);
@@ -80,6 +94,9 @@ const Entry& build_entry(OpInfo& info,
   } else if (is_masked_index(info, stack)) {
     entry = std::make_unique<Entry>();
     entry->route = Entry::Route::Masked;
+  } else if (fills_shared_memory(info, call)) {
+    entry = std::make_unique<Entry>();
+    entry->route = Entry::Route::Overlapping;
   } else if (info.data_dependent && info.functional != "aten::index.Tensor") {
     refuse("the size of its result depends on the data");
   } else {

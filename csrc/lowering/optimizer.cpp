@@ -193,14 +193,14 @@ Values unscale(Op& op) {
 }
 
 // _amp_update_scale: scale, growth_tracker, found_inf, growth, backoff,
-// interval. Results: new scale, new tracker.
+// interval. Results: new scale, new tracker. The three hold one element each,
+// of whatever rank.
 Values update_scale(Op& op) {
   auto& b = op.b;
   const Value scale = op.in(0, DType::Float32);
-  const Value tracker = op.in(1);
-  const Value bad = b.compare(Compare::NE,
-                              op.in(2, DType::Float32),
-                              fill_like(b, op.in(2, DType::Float32), 0));
+  const Value tracker = b.reshape(op.in(1), b.shape(scale));
+  const Value found = b.reshape(op.in(2, DType::Float32), b.shape(scale));
+  const Value bad = b.compare(Compare::NE, found, fill_like(b, found, 0));
   const Value next = b.add(tracker, fill_like(b, tracker, 1));
   const Value due =
       b.compare(Compare::EQ,
@@ -211,8 +211,8 @@ Values update_scale(Op& op) {
   const Value kept = b.select(due, sane, scale);
   const Value shrunk = b.mul(scale, fill_like(b, scale, op.number(4)));
   const Value zero = fill_like(b, tracker, 0);
-  return {b.select(bad, shrunk, kept),
-          b.select(b.logical_or(bad, due), zero, next)};
+  const Value count = b.select(b.logical_or(bad, due), zero, next);
+  return {b.select(bad, shrunk, kept), b.reshape(count, b.shape(op.in(1)))};
 }
 
 // Foreach operators that are nothing but the operator of each element.

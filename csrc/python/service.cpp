@@ -8,6 +8,7 @@
 #include <chrono>
 #include <thread>
 
+#include "common/call_site.h"
 #include "compiler/error_codes.h"
 #include "compiler/neff.h"
 #include "compiler/neff_cache.h"
@@ -106,7 +107,7 @@ void set_hlo_converter(py::function converter) {
 }
 
 void set_call_site(py::function callback) {
-  compiler::set_call_site([kept = keep(std::move(callback))]() -> std::string {
+  neuronx::set_call_site([kept = keep(std::move(callback))]() -> std::string {
     if (!Py_IsInitialized()) {
       return "";
     }

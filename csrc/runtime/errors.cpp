@@ -61,10 +61,14 @@ std::exception_ptr describe_error(const Launch& launch) {
   std::string prefix;
   if (launch.executable != nullptr) {
     prefix = fmt::format(
-        "[{}] on ({}): ", launch.executable->name, launch.executable->operands);
+        "[{}] on ({})", launch.executable->name, launch.executable->operands);
   } else {
-    prefix = fmt::format("[{}] ", launch.task_name ? launch.task_name : "task");
+    prefix = fmt::format("[{}]", launch.task_name ? launch.task_name : "task");
   }
+  if (launch.site) {
+    prefix += fmt::format(", queued by {}", *launch.site);
+  }
+  prefix += launch.executable || launch.site ? ": " : " ";
   try {
     translate(prefix, has_plain_index_errors(launch));
   } catch (...) {

@@ -11,7 +11,7 @@ struct Launch;
 
 // The exception being handled, as the c10 error type of its kind
 // (IndexError, OutOfMemoryError, NotImplementedError, Error...), its text
-// naming the operator and its operands.
+// naming the operator, its operands and, where kept, who queued it.
 std::exception_ptr describe_error(const Launch& launch);
 
 // Runs `call` and translates what it throws, prefixed by "[what] ".

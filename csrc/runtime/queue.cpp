@@ -13,6 +13,7 @@
 #include "compiler/executable.h"
 #include "nrt/status.h"
 #include "runtime/bindings.h"
+#include "runtime/call_site.h"
 #include "runtime/errors.h"
 #include "runtime/timeout.h"
 
@@ -68,6 +69,7 @@ std::string sync_timeout_message() {
 Queue::Queue(c10::DeviceIndex device, int64_t stream_id)
     : device_(device),
       stream_id_(stream_id),
+      sites_kept_(call_sites_kept()),
       ring_(new Launch[kCapacity]),
       bindings_(std::make_unique<Bindings>(device)) {
   std::thread worker([this] {
@@ -127,12 +129,19 @@ Queue::Ticket Queue::publish_and_unlock() {
   return ticket;
 }
 
-Queue::Ticket Queue::push_task(const char* name, std::function<void()> task) {
+Queue::Ticket Queue::push_task(const char* name,
+                               std::function<void()> task,
+                               std::unique_ptr<std::string> site) {
   return push([&](Launch& slot) {
     slot.executable = nullptr;
     slot.task_name = name;
     slot.task = std::move(task);
+    slot.site = std::move(site);
   });
+}
+
+std::unique_ptr<std::string> Queue::ask_site() {
+  return std::make_unique<std::string>(queued_by());
 }
 
 void Queue::work() {
@@ -159,6 +168,7 @@ void Queue::work() {
     launch.task = nullptr;
     launch.more.reset();
     launch.more_scalars.reset();
+    launch.site.reset();
     tail_.store(next + 1, std::memory_order_seq_cst);
     if (waiters_.load(std::memory_order_seq_cst) > 0) {
       std::lock_guard lock(mutex_);

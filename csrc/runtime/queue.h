@@ -39,6 +39,7 @@ struct Launch {
   std::unique_ptr<uint64_t[]> more_scalars;
   std::function<void()> task;  // when executable is null
   const char* task_name = nullptr;
+  std::unique_ptr<std::string> site;  // see call_site.h
 
   void** operands() { return more ? more.get() : addresses; }
   uint64_t* values() { return more_scalars ? more_scalars.get() : scalars; }
@@ -65,7 +66,13 @@ class Queue {
     }
     return publish_and_unlock();
   }
-  Ticket push_task(const char* name, std::function<void()> task);
+  Ticket push_task(const char* name,
+                   std::function<void()> task,
+                   std::unique_ptr<std::string> site = nullptr);
+  // Where the caller was called from, for `Launch::site`; null unless kept.
+  std::unique_ptr<std::string> site() const {
+    return sites_kept_ ? ask_site() : nullptr;
+  }
 
   // Number of entries pushed / finished.
   Ticket pushed() const { return head_.load(std::memory_order_acquire); }
@@ -99,9 +106,11 @@ class Queue {
   void work();
   void run(Launch& launch);
   void record_error(const Launch& launch) noexcept;
+  static std::unique_ptr<std::string> ask_site();
 
   const c10::DeviceIndex device_;
   const int64_t stream_id_;
+  const bool sites_kept_;
   std::unique_ptr<Launch[]> ring_;
   std::unique_ptr<Bindings> bindings_;
 

@@ -37,16 +37,21 @@ void copy_to_device(void* device_address,
     nrt::write(to.segment, from, to.offset, bytes);
   };
   if (pinned_async) {
-    queue.push_task("copy to device", [write, host] { write(host); });
+    queue.push_task(
+        "copy to device", [write, host] { write(host); }, queue.site());
     return;
   }
   if (bytes <= kStagingLimit) {
     std::shared_ptr<char[]> staged(new char[bytes]);
     std::memcpy(staged.get(), host, bytes);
-    queue.push_task("copy to device", [write, staged] { write(staged.get()); });
+    queue.push_task(
+        "copy to device",
+        [write, staged] { write(staged.get()); },
+        queue.site());
     return;
   }
-  queue.wait(queue.push_task("copy to device", [write, host] { write(host); }));
+  queue.wait(queue.push_task(
+      "copy to device", [write, host] { write(host); }, queue.site()));
   queue.raise_error();
 }
 
@@ -61,9 +66,12 @@ void copy_to_host(void* host,
   metrics::count(metrics::Metric::DeviceToHostBytes, bytes);
   const auto from = locate(device_address);
   Queue& queue = current_queue(device);
-  const auto ticket = queue.push_task("copy to host", [from, host, bytes] {
-    nrt::read(from.segment, host, from.offset, bytes);
-  });
+  const auto ticket = queue.push_task(
+      "copy to host",
+      [from, host, bytes] {
+        nrt::read(from.segment, host, from.offset, bytes);
+      },
+      queue.site());
   if (!pinned_async) {
     queue.wait(ticket);
     queue.raise_error();
@@ -81,26 +89,25 @@ void copy_on_device(void* to,
   const auto source = locate(from);
   const auto target = locate(to);
   if (to_device == from_device) {
-    current_queue(to_device).push_task("copy on device",
-                                       [source, target, bytes] {
-                                         nrt::copy(source.segment,
-                                                   source.offset,
-                                                   target.segment,
-                                                   target.offset,
-                                                   bytes);
-                                       });
+    Queue& queue = current_queue(to_device);
+    const auto copy = [source, target, bytes] {
+      nrt::copy(
+          source.segment, source.offset, target.segment, target.offset, bytes);
+    };
+    queue.push_task("copy on device", copy, queue.site());
     return;
   }
   // nrt_tensor_copy works within one core only.
   Event before(to_device, false);
   before.record(current_stream(to_device));
   before.block(current_stream(from_device));
-  current_queue(from_device)
-      .push_task("copy between devices", [source, target, bytes] {
-        std::vector<char> buffer(bytes);
-        nrt::read(source.segment, buffer.data(), source.offset, bytes);
-        nrt::write(target.segment, buffer.data(), target.offset, bytes);
-      });
+  Queue& queue = current_queue(from_device);
+  const auto copy = [source, target, bytes] {
+    std::vector<char> buffer(bytes);
+    nrt::read(source.segment, buffer.data(), source.offset, bytes);
+    nrt::write(target.segment, buffer.data(), target.offset, bytes);
+  };
+  queue.push_task("copy between devices", copy, queue.site());
   Event after(from_device, false);
   after.record(current_stream(from_device));
   after.block(current_stream(to_device));

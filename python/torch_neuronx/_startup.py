@@ -70,10 +70,17 @@ def _register() -> None:
     )
     torch.set_autocast_dtype("neuron", torch.bfloat16)
 
-    from torch_neuronx import _callbacks, _compat, _dynamo, _safetensors
+    from torch_neuronx import (
+        _callbacks,
+        _compat,
+        _data_parallel,
+        _dynamo,
+        _safetensors,
+    )
 
     _callbacks.install()
     _compat.install()
+    _data_parallel.install()
     _dynamo.install()
     _safetensors.install()
 

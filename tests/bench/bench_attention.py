@@ -2,8 +2,14 @@
 """Fused attention against the CPU's, forward and backward: time and peak memory.
 
 One process per figure, so that each peak is its own: resident memory at its highest
-less what the process held before, in MiB. Times are the best of several rounds after
-one that is not counted; "ratio" is the CPU's time divided by ours.
+less what the process held before, in MiB, of operands, results, gradients and all
+that the backend holds besides. The last rows say how the peak grows from one length
+to the next: by the ratio of the lengths where memory is linear, by its square where
+scores are kept. Times are the best of several rounds after one that is not counted,
+from 32k tokens on of a single round, first call and all; "ratio" is the CPU's time
+divided by ours.
+
+    bench_attention.py [--lengths 2048 8192 32768] [--causal] [--threads 2]
 """
 
 import argparse
@@ -18,8 +24,11 @@ from rich.table import Table
 
 import torch_neuronx  # noqa: F401
 
-HEADS, WIDTH = 2, 64
-ROUNDS = {1024: 15, 8192: 2, 32768: 1}
+HEADS, WIDTH = 1, 64
+LENGTHS = (2048, 8192, 32768)
+# Tokens from which one round has to do: its products alone are 10^12 operations.
+LONG = 32768
+TIMEOUT = 1800
 
 
 def resident(field: str) -> int:
@@ -56,38 +65,46 @@ def measure(device: str, length: int, causal: bool) -> tuple[float, float, int]:
     with open("/proc/self/clear_refs", "w") as references:
         references.write("5")
     before = resident("VmRSS")
-    rounds = [step(length) for _ in range(ROUNDS[length] + (length < 32768))]
-    rounds = rounds[1:] or rounds
+    if length >= LONG:
+        rounds = [step(length)]
+    else:
+        rounds = [step(length) for _ in range(2 + 2 * (length < 8192))][1:]
     peak = max(resident("VmHWM") - before, 0)
     return min(r[0] for r in rounds), min(r[1] for r in rounds), peak
 
 
+def measure_apart(device: str, length: int, arguments) -> list[float]:
+    command = [sys.executable, __file__, "--one", device, str(length)]
+    command += ["--causal"] * arguments.causal
+    command += ["--threads", str(arguments.threads)] * (arguments.threads > 0)
+    result = subprocess.run(
+        command, check=True, stdout=subprocess.PIPE, text=True, timeout=TIMEOUT
+    )
+    return [float(x) for x in result.stdout.split()]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--lengths", type=int, nargs="*", default=list(ROUNDS))
+    parser.add_argument("--lengths", type=int, nargs="*", default=LENGTHS)
     parser.add_argument("--causal", action="store_true")
+    parser.add_argument("--threads", type=int, default=0)
     parser.add_argument("--one", nargs=2, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
+    if arguments.threads:
+        torch.set_num_threads(arguments.threads)
     if arguments.one:
         device, length = arguments.one
         print(*measure(device, int(length), arguments.causal))
         return
-    table = Table(title=f"attention, {HEADS} heads of {WIDTH}, float32")
+    table = Table(title=f"attention, {HEADS} head of {WIDTH}, float32")
     for column in (
         *("tokens", "forward ms", "CPU", "ratio", "backward ms", "CPU", "ratio"),
         *("peak MiB", "CPU", "scores MiB"),
     ):
         table.add_column(column, justify="right")
+    peaks = {}
     for length in arguments.lengths:
-        figures = {}
-        for device in ("neuron", "cpu"):
-            command = [sys.executable, __file__, "--one", device, str(length)]
-            command += ["--causal"] * arguments.causal
-            text = subprocess.run(
-                command, check=True, capture_output=True, text=True, timeout=3600
-            ).stdout
-            figures[device] = [float(x) for x in text.split()]
-        ours, cpu = figures["neuron"], figures["cpu"]
+        ours, cpu = (measure_apart(d, length, arguments) for d in ("neuron", "cpu"))
         row = [f"{length:,}"]
         for i in range(2):
             row += [f"{ours[i] * 1e3:.1f}", f"{cpu[i] * 1e3:.1f}"]
@@ -95,7 +112,12 @@ def main() -> None:
         row += [f"{ours[2] / 2**20:.0f}", f"{cpu[2] / 2**20:.0f}"]
         row.append(f"{HEADS * length**2 * 4 / 2**20:,.0f}")
         table.add_row(*row)
-    Console().print(table)
+        print(f"{length:,} tokens measured", file=sys.stderr, flush=True)
+        peaks[length] = ours[2], cpu[2]
+    Console(width=100).print(table)
+    for a, b in zip(arguments.lengths, arguments.lengths[1:], strict=False):
+        ours, cpu = (peaks[b][i] / max(peaks[a][i], 1) for i in range(2))
+        print(f"peak, {a:,} to {b:,} tokens ({b / a:g}x): {ours:.2f}x, CPU {cpu:.2f}x")
 
 
 if __name__ == "__main__":

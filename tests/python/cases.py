@@ -4,6 +4,7 @@
 import torch
 
 import cases_linalg
+import cases_optim
 import cases_special
 from cases_layers import layers
 from samples import f, ints, mask, positive, unit
@@ -293,4 +294,5 @@ def all_cases() -> list:
     torch.manual_seed(0)
     cases = unary() + binary() + reductions() + shapes() + indexing() + networks()
     cases += layers() + cases_linalg.cases() + cases_special.cases()
+    cases += cases_optim.cases()
     return [case if len(case) == 3 else (*case, {}) for case in cases]

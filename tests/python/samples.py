@@ -6,15 +6,15 @@ from torch import Tensor
 
 
 def f(*shape: int) -> Tensor:
-    return torch.randn(*shape)
+    return torch.randn(shape)
 
 
 def positive(*shape: int) -> Tensor:
-    return torch.rand(*shape) + 0.5
+    return torch.rand(shape) + 0.5
 
 
 def unit(*shape: int) -> Tensor:
-    return torch.rand(*shape) * 1.8 - 0.9
+    return torch.rand(shape) * 1.8 - 0.9
 
 
 def ints(*shape: int, low: int = -5, high: int = 6) -> Tensor:
@@ -22,4 +22,4 @@ def ints(*shape: int, low: int = -5, high: int = 6) -> Tensor:
 
 
 def mask(*shape: int) -> Tensor:
-    return torch.rand(*shape) > 0.5
+    return torch.rand(shape) > 0.5

@@ -175,6 +175,67 @@ def test_streams_and_events_order_work():
     assert y[0].item() == 100 and event.query()
 
 
+@pytest.mark.parametrize("count", [1, 2, 3])
+@pytest.mark.parametrize("source", ["cpu", D])
+def test_data_parallel_equals_one_device(count, source):
+    torch.manual_seed(0)
+    layers = torch.nn.Linear(3, 4), torch.nn.Tanh(), torch.nn.Linear(4, 2)
+    model = torch.nn.Sequential(*layers)
+    x = torch.randn(7, 3)
+    expected = model(x)
+    expected.square().sum().backward()
+    copied = copy.deepcopy(model).to(D)
+    copied.zero_grad()
+    parallel = torch.nn.DataParallel(copied, device_ids=list(range(count)))
+    actual = parallel(x.to(source))
+    assert actual.device == torch.device("neuron:0")
+    torch.testing.assert_close(actual.cpu(), expected)
+    actual.square().sum().backward()
+    for a, e in zip(copied.parameters(), model.parameters(), strict=True):
+        torch.testing.assert_close(a.grad.cpu(), e.grad)
+
+
+def test_operators_of_fsdp_run(no_fallback):
+    """As two ranks copy their shards, gather them and cut the result."""
+    import torch.distributed.fsdp._fully_shard._fsdp_collectives
+
+    ops = torch.ops.fsdp
+    results = []
+    for device in ("cpu", D):
+        shards = [torch.arange(4.0).to(device), torch.arange(6.0).to(device) * 2]
+        gathered = torch.zeros(20, device=device)
+        for rank in (0, 1):
+            own, gathered = ops.all_gather_copy_in(shards, gathered, [4, 6], 10, rank)
+            shards = [x + 1 for x in shards]
+        out = [torch.empty(2, n, device=device) for n in (4, 6)]
+        ops.split_with_sizes_copy(gathered.view(2, 10), [4, 6], dim=1, out=out)
+        grads = [torch.arange(5.0).to(device), torch.arange(8.0).to(device)]
+        chunks = torch.empty(2, 7, device=device)
+        ops.chunk_cat(grads, dim=0, num_chunks=2, out=chunks)
+        results.append([x.cpu() for x in (own, gathered, *out, chunks)])
+    for a, e in zip(results[1], results[0], strict=True):
+        assert torch.equal(a, e)
+
+
+def test_memory_of_another_stream_waits_for_its_event():
+    """As FSDP prefetches: gather on one stream, compute on another, free early."""
+    gather = torch.neuron.Stream()
+    shard = torch.ones(1 << 18, device=D)
+    totals = []
+    for step in range(8):
+        with torch.neuron.stream(gather):
+            full = torch.cat([shard * step] * 4)
+            for _ in range(20):
+                full.add_(1)
+        event = gather.record_event()
+        torch.neuron.current_stream().wait_event(event)
+        totals.append((full * 2).sum() / full.numel())
+        # The block may be reused by the next gather after this stream only.
+        full.record_stream(torch.neuron.current_stream())
+        del full
+    assert [t.item() for t in totals] == [2.0 * (step + 20) for step in range(8)]
+
+
 def test_deepcopies_share_nothing():
     model = torch.nn.Linear(2, 2, device=D)
     other = copy.deepcopy(model)

@@ -227,8 +227,29 @@ def test_strided_indices_are_read_by_their_strides():
     same(lambda x, i: x.index_select(0, i[:, 0]), torch.arange(3.0), index)
 
 
-def test_half_precision_transforms_run():
+def test_half_precision_transforms_are_refused_as_on_the_cpu():
+    """A check in core, which knows CUDA to have them; float32 runs."""
     same(torch.fft.rfft, torch.arange(8.0))
+    for device in ("cpu", D):
+        with pytest.raises(RuntimeError, match="Unsupported dtype Half"):
+            torch.fft.rfft(torch.arange(8.0, device=device).half())
+
+
+@pytest.mark.parametrize("view", [
+    lambda x: x.expand(4, 3),
+    lambda x: x.expand(2, 3, 3).transpose(0, 2)[1:],
+    lambda x: x.flatten().unfold(0, 2, 1),
+])  # fmt: skip
+def test_elements_that_share_memory_are_filled(view):
+    for write in (Tensor.zero_, lambda t: t.fill_(2)):
+        x = torch.arange(3.0).view(1, 3)
+        y = x.to(D)
+        assert write(view(y)).shape == write(view(x)).shape
+        assert torch.equal(y.cpu(), x)
+    with pytest.raises(RuntimeError, match="with gaps between them"):
+        torch.zeros(12, device=D).as_strided((2, 2, 2), (4, 2, 4)).zero_()
+    with pytest.raises(RuntimeError, match="refers to a single memory location"):
+        torch.zeros(1, 3, device=D).expand(4, 3).add_(1)
 
 
 def test_unsupported_types_compute_on_the_host_and_are_counted():

@@ -287,6 +287,14 @@ void Arguments::read_scalars() {
   }
 }
 
+std::vector<int32_t> Arguments::list_operands(size_t i) const {
+  std::vector<int32_t> all;
+  for (const Hole& hole : holes_)
+    if (hole.position == i && hole.element == int64_t(all.size()))
+      all.push_back(hole.operand);
+  return all;
+}
+
 int32_t Arguments::operand(size_t i) const {
   for (const Hole& hole : holes_)
     if (hole.position == i && hole.element < 0)

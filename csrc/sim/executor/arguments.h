@@ -32,6 +32,8 @@ class Arguments {
   bool has_scalars() const { return !scalars_.empty(); }
   // The operand that is argument i, or -1.
   int32_t operand(size_t i) const;
+  // The operands that are the elements of list argument i.
+  std::vector<int32_t> list_operands(size_t i) const;
 
  private:
   // Where operand number `operand` goes; `element` of a list, else -1.

@@ -13,6 +13,14 @@ AtenCall::AtenCall(const AtenOp& op,
                    const std::vector<ir::TensorType>& operands)
     : op_(op), arguments_(op.functional.schema(), operation, operands) {}
 
+std::vector<int32_t> AtenCall::written() const {
+  std::vector<int32_t> all;
+  for (size_t i : op_.written)
+    for (int32_t operand : arguments_.list_operands(i))
+      all.push_back(operand);
+  return all;
+}
+
 void AtenCall::bind(Form form, const Tensors& operands, const Tensors& outs) {
   form_ = form;
   outs_ = outs;

@@ -20,6 +20,9 @@ class AtenCall {
 
   // The operand in the place of argument 0, or -1.
   int32_t self() const { return arguments_.operand(0); }
+  // Of each result, the operand that the in-place form puts it into. Empty
+  // unless it writes lists.
+  std::vector<int32_t> written() const;
 
   // Operands of the following calls; `outs` are the results of an Out form.
   void bind(Form form, const Tensors& operands, const Tensors& outs = {});

@@ -3,6 +3,7 @@
 
 #include <ATen/core/jit_type.h>
 
+#include <algorithm>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -40,12 +41,16 @@ bool writes(const c10::Argument& argument) {
   return argument.alias_info() && argument.alias_info()->isWrite();
 }
 
-bool is_tensor(const c10::Argument& result) {
+bool is_tensor_list(const c10::Argument& result) {
   const c10::Type& type = *result.real_type();
-  return type.kind() == c10::TypeKind::TensorType ||
-         (type.kind() == c10::TypeKind::ListType &&
-          type.castRaw<c10::ListType>()->getElementType()->kind() ==
-              c10::TypeKind::TensorType);
+  return type.kind() == c10::TypeKind::ListType &&
+         type.castRaw<c10::ListType>()->getElementType()->kind() ==
+             c10::TypeKind::TensorType;
+}
+
+bool is_tensor(const c10::Argument& result) {
+  return result.real_type()->kind() == c10::TypeKind::TensorType ||
+         is_tensor_list(result);
 }
 
 // The position of each argument of `other` in `functional`, if `other` takes
@@ -112,7 +117,10 @@ void find_out(AtenOp& op) {
 
 void find_in_place(AtenOp& op) {
   const auto& schema = op.functional.schema();
-  if (schema.returns().size() != 1 || schema.arguments().empty())
+  const auto& results = schema.returns();
+  const bool lists = std::ranges::all_of(results, is_tensor_list);
+  if (results.empty() || (results.size() != 1 && !lists) ||
+      schema.arguments().empty())
     return;
   const auto named = overloads().find(schema.name() + "_");
   if (named == overloads().end())
@@ -126,12 +134,19 @@ void find_in_place(AtenOp& op) {
     const auto& arguments = candidate->schema().arguments();
     bool fits =
         arguments.size() == schema.arguments().size() && writes(arguments[0]);
-    for (size_t i = 0; fits && i < arguments.size(); ++i)
+    std::vector<size_t> written;
+    for (size_t i = 0; fits && i < arguments.size(); ++i) {
       fits = arguments[i].name() == schema.arguments()[i].name() &&
-             *arguments[i].type() == *schema.arguments()[i].type() &&
-             (i == 0 || !writes(arguments[i]));
-    if (fits) {
+             *arguments[i].type() == *schema.arguments()[i].type();
+      if (writes(arguments[i])) {
+        written.push_back(i);
+        fits &= !lists || is_tensor_list(arguments[i]);
+      }
+    }
+    if (fits && written.size() == results.size()) {
       op.in_place = candidate;
+      if (lists)
+        op.written = std::move(written);
       return;
     }
   }

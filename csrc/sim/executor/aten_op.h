@@ -18,8 +18,10 @@ struct AtenOp {
   // schema's arguments that it takes, in order, before the results.
   std::optional<c10::OperatorHandle> out;
   std::vector<size_t> kept;
-  // Writes into argument 0.
+  // Writes into argument 0, or into the lists at `written`, which are then the
+  // results in order: foreach and fused operators.
   std::optional<c10::OperatorHandle> in_place;
+  std::vector<size_t> written;
   bool pointwise = false;
   // Its results are views of argument 0.
   bool view = false;

@@ -82,11 +82,13 @@ class Flattener {
       return true;
     if ((entry.native = find_native(op)))
       return true;
+    std::vector<ir::TensorType> types;
+    for (int32_t v : entry.operands)
+      types.push_back(flat_.types[v]);
+    if ((entry.writer = find_writer(op, types)))
+      return true;
     std::string reason = "ATen has no CPU operator of that name";
     if (const AtenOp* aten = find_aten_op(op.name)) {
-      std::vector<ir::TensorType> types;
-      for (int32_t v : entry.operands)
-        types.push_back(flat_.types[v]);
       try {
         entry.call = std::make_shared<AtenCall>(*aten, op, types);
         entry.aten = aten;

@@ -25,6 +25,7 @@ struct FlatOp {
   const AtenOp* aten = nullptr;
   std::shared_ptr<AtenCall> call;
   Native native = nullptr;
+  Writer writer = nullptr;
   // A region of pointwise operators in the place of this one: see fusion.h.
   std::shared_ptr<const pointwise::Region> fused = nullptr;
 };

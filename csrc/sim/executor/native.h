@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string_view>
+#include <vector>
 
 #include "ir/program.h"
 #include "sim/executor/shell.h"
@@ -13,6 +14,16 @@ using Native = Tensors (*)(const ir::Operation& op, const Tensors& operands);
 
 // nullptr if there is none for this operation and its arguments.
 Native find_native(const ir::Operation& op);
+
+// Writes results that are contiguous and overlap no operand; the operands are
+// contiguous too.
+using Writer = void (*)(const ir::Operation& op,
+                        const Tensors& operands,
+                        const Tensors& results);
+
+// nullptr if there is none for this operation, its arguments and operands.
+Writer find_writer(const ir::Operation& op,
+                   const std::vector<ir::TensorType>& operands);
 
 // For the composites of lowering/bounded.cpp, else nullptr.
 Native find_bounded(std::string_view name);

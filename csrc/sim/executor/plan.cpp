@@ -5,6 +5,7 @@
 #include <limits>
 #include <map>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "common/strides.h"
@@ -299,6 +300,8 @@ class Planner {
       emit_copying(op, from);
     else if (op.aten)
       emit_aten(i);
+    else if (op.writer)
+      emit_writer(op);
     else
       emit_evaluation(op);
   }
@@ -381,11 +384,53 @@ class Planner {
     });
   }
 
+  // Lists that an operator writes: its results may lie on them, and on nothing
+  // else that it reads or writes.
+  bool fits_lists(const FlatOp& op,
+                  const std::vector<int32_t>& written,
+                  const std::vector<Location>& to) {
+    if (written.size() != to.size())
+      return false;
+    std::vector<Location> others;
+    for (size_t k = 0; k < op.operands.size(); ++k)
+      if (std::ranges::find(written, int32_t(k)) == written.end())
+        others.push_back(location(op.operands[k]));
+    std::set<std::pair<int32_t, int64_t>> seen;
+    for (size_t k = 0; k < to.size(); ++k) {
+      if (!same_layout(location(op.operands[written[k]]), to[k]) ||
+          !seen.emplace(to[k].buffer, to[k].offset).second)
+        return false;
+      for (const Location& other : others)
+        if (overlaps(other, to[k]))
+          return false;
+    }
+    return true;
+  }
+
+  // Lists whose results go elsewhere are copied there and changed there: that
+  // costs a pass less than results of their own, and no fresh memory.
+  bool fits_copies(const FlatOp& op,
+                   const std::vector<int32_t>& written,
+                   const std::vector<Location>& to) {
+    if (written.size() != to.size() || clash(op, to).any)
+      return false;
+    for (size_t k = 0; k < to.size(); ++k)
+      if (type(op.operands[written[k]]) != type(op.results[k]))
+        return false;
+    return true;
+  }
+
   Form form(const FlatOp& op, const std::vector<Location>& to) {
     // An undefined result has no elements and an arbitrary dtype.
     for (const Location& destination : to)
       if (destination.numel() == 0)
         return Form::Functional;
+    if (!op.aten->written.empty()) {
+      const auto written = op.call->written();
+      return fits_lists(op, written, to) || fits_copies(op, written, to)
+                 ? Form::InPlace
+                 : Form::Functional;
+    }
     const Clash c = clash(op, to);
     const bool out = op.aten->out &&
                      op.results.size() == op.aten->tensor_returns.size() &&
@@ -433,13 +478,25 @@ class Planner {
     const bool out =
         op.aten->out && op.results.size() == op.aten->tensor_returns.size();
     std::vector<Location> to;
+    const bool into = out || !op.aten->written.empty();
     for (int32_t v : op.results)
-      to.push_back(place(v, out ? Buffer::Kind::Arena : Buffer::Kind::Dynamic));
+      to.push_back(
+          place(v, into ? Buffer::Kind::Arena : Buffer::Kind::Dynamic));
     AtenStep step{op.op->name, op.call, form(op, to), {}, {}};
+    std::map<size_t, Location> moved;  // operands, to where results go
+    if (step.form == Form::InPlace && !op.aten->written.empty()) {
+      const auto written = op.call->written();
+      for (size_t k = 0; k < written.size(); ++k) {
+        emit_copy(to[k], location(op.operands[written[k]]));
+        moved[written[k]] = to[k];
+      }
+    }
     plan_.pointwise =
         flat_.ops.size() == 1 && op.aten->pointwise && to[0].is_contiguous();
-    for (int32_t v : op.operands) {
-      Location from = location(v);
+    for (size_t k = 0; k < op.operands.size(); ++k) {
+      const auto elsewhere = moved.find(k);
+      Location from = elsewhere == moved.end() ? location(op.operands[k])
+                                               : elsewhere->second;
       plan_.pointwise &= from.is_contiguous();
       // A view that these strides do not allow has those of a dense operand.
       const bool dense =
@@ -514,6 +571,38 @@ class Planner {
     plan_.steps.push_back(std::move(step));
     for (const auto& [destination, dense] : copies)
       emit_copy(destination, dense);
+  }
+
+  void emit_writer(const FlatOp& op) {
+    std::vector<Location> to;
+    for (int32_t v : op.results)
+      to.push_back(place(v, Buffer::Kind::Arena));
+    Tensors operands, results;
+    for (int32_t v : op.operands) {
+      Location from = location(v);
+      const bool clashes =
+          std::ranges::any_of(to, [&](const Location& destination) {
+            return overlaps(from, destination);
+          });
+      if (clashes || !from.is_contiguous())
+        from = emit_staged(from);
+      operands.push_back(shell(from));
+    }
+    std::vector<std::pair<Location, Location>> copies;
+    for (const Location& destination : to) {
+      Location written = destination;
+      if (!destination.is_contiguous()) {
+        const ir::TensorType type{destination.dtype, destination.size};
+        written = whole(buffer(Buffer::Kind::Arena, type), type);
+        copies.emplace_back(destination, written);
+      }
+      results.push_back(shell(written));
+    }
+    plan_.steps.push_back([op = op.op, writer = op.writer, operands, results] {
+      writer(*op, operands, results);
+    });
+    for (const auto& [destination, written] : copies)
+      emit_copy(destination, written);
   }
 
   void emit_evaluation(const FlatOp& op) {

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`pip wheel .` makes a wheel that works by itself. It builds in the tree's build
+folder, where all is compiled already."""
+
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "python" / "torch_neuronx"
+TIMEOUT = 280
+
+PROGRAM = """
+import torch, torch_neuronx
+print(torch_neuronx.__file__)
+print((torch.ones(2, device="neuron") + 1).tolist())
+x = torch.ones(2, device="neuron")
+print(torch_neuronx.program(torch.ops.aten.relu.default, x))
+"""
+
+
+def pip(*arguments: str | Path) -> None:
+    command = [sys.executable, "-m", "pip", "--disable-pip-version-check", *arguments]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT)
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory) -> Path:
+    if not (ROOT / "build" / "CMakeCache.txt").exists():
+        pytest.skip("the tree has not been built; a cold build takes minutes")
+    folder = tmp_path_factory.mktemp("wheel")
+    pip("wheel", ROOT, "--no-build-isolation", "--no-deps", "-w", folder)
+    (path,) = folder.glob("torch_neuronx-*.whl")
+    return path
+
+
+def test_wheel_has_libraries_modules_and_entry_points(wheel):
+    with zipfile.ZipFile(wheel) as archive:
+        names = set(archive.namelist())
+        (entry_points,) = (n for n in names if n.endswith("entry_points.txt"))
+        text = archive.read(entry_points).decode()
+    libraries = {n.split(".")[0] for n in names if n.endswith(".so")}
+    assert libraries == {
+        f"torch_neuronx/{name}" for name in ("_C", "libnrt_sim", "libtorch_neuronx")
+    }
+    sources = {str(path.relative_to(PACKAGE.parent)) for path in PACKAGE.rglob("*.py")}
+    assert {n for n in names if n.endswith(".py")} == sources
+    for group in ("torch.backends", "torch_dynamo_backends", "console_scripts"):
+        assert f"[{group}]" in text
+
+
+def test_installed_wheel_runs(wheel, tmp_path):
+    target = tmp_path / "site"
+    pip("install", "--no-deps", "--no-index", "--target", target, wheel)
+    result = subprocess.run(
+        [sys.executable, "-c", PROGRAM],
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT,
+        env={"PYTHONPATH": str(target), "PATH": "/usr/bin:/bin"},
+        cwd=tmp_path,
+    )
+    assert result.returncode == 0, result.stderr
+    file, numbers, *program = result.stdout.splitlines()
+    assert file.startswith(str(target))
+    assert numbers == "[2.0, 2.0]" and program
