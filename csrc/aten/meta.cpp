@@ -2,6 +2,7 @@
 // Results' sizes of operators for which PyTorch has no Meta kernel.
 #include <ATen/core/Tensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <torch/library.h>
 
@@ -36,6 +37,33 @@ Tensor multilabel_margin_loss_backward(const Tensor& grad,
   return at::empty_like(self, at::MemoryFormat::Contiguous);
 }
 
+using Optional = std::optional<Tensor>;
+
+std::tuple<Tensor, Tensor> gru_cell(const Tensor& input_gates,
+                                    const Tensor& hidden_gates,
+                                    const Tensor& hx,
+                                    const Optional& input_bias,
+                                    const Optional& hidden_bias) {
+  return {at::empty_like(hx, at::MemoryFormat::Contiguous),
+          at::empty({hx.size(0), hx.size(1) * 5}, hx.options())};
+}
+
+std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> gru_cell_backward(
+    const Tensor& grad, const Tensor& workspace, bool has_bias) {
+  const int64_t width = grad.size(1) * 3;
+  const auto gates = [&] {
+    return at::empty({grad.size(0), width}, workspace.options());
+  };
+  const auto bias = [&] {
+    return has_bias ? at::empty({width}, workspace.options()) : Tensor();
+  };
+  return {gates(),
+          gates(),
+          at::empty_like(grad, at::MemoryFormat::Contiguous),
+          bias(),
+          bias()};
+}
+
 // A version of PyTorch that has one keeps it.
 template <typename F>
 void add(torch::Library& m, const char* name, F* kernel) {
@@ -50,6 +78,8 @@ void add(torch::Library& m, const char* name, F* kernel) {
 
 TORCH_LIBRARY_IMPL(aten, Meta, m) {
   add(m, "fractional_max_pool3d_backward", &fractional_max_pool3d_backward);
+  add(m, "_thnn_fused_gru_cell", &gru_cell);
+  add(m, "_thnn_fused_gru_cell_backward", &gru_cell_backward);
   add(m, "multi_margin_loss_backward", &multi_margin_loss_backward);
   add(m, "multilabel_margin_loss_backward", &multilabel_margin_loss_backward);
 }
