@@ -5,8 +5,10 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/native/Resize.h>
 #include <ATen/native/TensorFactories.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/nonzero_static.h>
 #include <ATen/ops/ones.h>
+#include <ATen/ops/zeros.h>
 #include <torch/library.h>
 
 #include "eager/resize.h"
@@ -120,39 +122,22 @@ void grow(c10::TensorImpl* impl, size_t bytes) {
   }
 }
 
-// Zeros without memory: core multiplies and adds them for free.
+// With memory: kernels that core lets see zeros without would have to know.
 at::Tensor efficient_zeros(c10::IntArrayRef size,
                            std::optional<c10::ScalarType> dtype,
                            std::optional<c10::Layout> layout,
                            std::optional<c10::Device> device,
                            std::optional<bool> pin_memory) {
-  check_options("_efficientzerotensor", layout, pin_memory);
-  at::detail::check_size_nonnegative(size);
-  const auto scalar = c10::dtype_or_default(dtype);
-  auto storage = c10::make_intrusive<c10::StorageImpl>(
-      c10::StorageImpl::use_byte_size_t(),
-      at::detail::computeStorageNbytesContiguous(size,
-                                                 c10::elementSize(scalar)),
-      c10::DataPtr(nullptr, c10::Device(kNeuron, device_index(device))),
-      &runtime::allocator(),
-      /*resizable=*/false);
-  auto impl = c10::make_intrusive<c10::TensorImpl>(
-      c10::Storage(std::move(storage)),
-      c10::DispatchKeySet(c10::DispatchKey::PrivateUse1) |
-          c10::DispatchKeySet(c10::DispatchKey::ZeroTensor),
-      c10::scalarTypeToTypeMeta(scalar));
-  impl->set_sizes_contiguous(size);
-  return at::Tensor(std::move(impl));
+  return at::zeros(size, dtype, layout, device.value_or(kNeuron), pin_memory);
 }
 
 // The positions of a triangle, row by row: [2, n].
 at::Tensor positions(const at::Tensor& triangle,
                      int64_t n,
                      std::optional<c10::ScalarType> dtype) {
-  return at::nonzero_static(triangle, n)
-      .t()
-      .to(dtype.value_or(at::kLong))
-      .contiguous();
+  at::Tensor result =
+      at::empty({2, n}, triangle.options().dtype(dtype.value_or(at::kLong)));
+  return result.copy_(at::nonzero_static(triangle, n).t());
 }
 
 at::Tensor ones(int64_t row,
