@@ -41,7 +41,7 @@ _IDENTITIES = {
     aten.lift_fresh_copy.default,
 }
 # Programs have no memory to leave uninitialised: these are zeros.
-_EMPTIES = {
+EMPTIES = {
     aten.empty.memory_format,
     aten.empty_like.default,
     aten.empty_permuted.default,
@@ -281,7 +281,7 @@ class _Decomposition:
         """Adds one operator of a trace: lowered, or decomposed further."""
         if op in _IDENTITIES:
             return args[0]
-        if op in _EMPTIES:
+        if op in EMPTIES:
             return self.full(result, 0)
         if op._schema.is_mutable:
             raise Undecomposable(f"the decomposition writes to a tensor: {op.name()}")
