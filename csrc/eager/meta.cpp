@@ -218,6 +218,7 @@ bool described_by_cpu(const OpInfo& info) {
       "aten::multilabel_margin_loss_forward",
       "aten::multinomial",
       "aten::multinomial.out",
+      "aten::nonzero_static",
   };
   return names->contains(info.name);
 }
