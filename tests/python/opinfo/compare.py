@@ -18,11 +18,11 @@ EXHAUSTIVE = os.environ.get("TORCH_NEURONX_OPINFO") == "all"
 SAMPLES = int(os.environ.get("TORCH_NEURONX_OPINFO_SAMPLES", "8"))
 
 # (relative, absolute): the CPU's own kernels run behind the simulator, but sums
-# may be split differently.
+# may be split differently, and the CPU rounds statistics.
 TOLERANCES = {
     torch.float32: (1e-4, 1e-4),
-    torch.bfloat16: (1.6e-2, 1e-2),
-    torch.float16: (4e-3, 2e-3),
+    torch.bfloat16: (1.6e-2, 2e-2),
+    torch.float16: (4e-3, 4e-3),
     torch.complex64: (1e-4, 1e-4),
 }
 

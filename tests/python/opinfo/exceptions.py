@@ -58,6 +58,20 @@ EXCEPTIONS: list[Exception_] = [
         )
         for op in ("native_batch_norm", "_batch_norm_with_update")
     ),
+    *(
+        Exception_(
+            op,
+            "statistics are float32, as on other accelerators; the CPU rounds them",
+            (FORWARD,),
+            (torch.bfloat16, torch.float16),
+        )
+        for op in (
+            "_batch_norm_with_update",
+            "_native_batch_norm_legit",
+            "native_batch_norm",
+            "native_layer_norm",
+        )
+    ),
     Exception_(
         "aten::native_batch_norm",
         "saved statistics have a size in evaluation; the CPU empties them",

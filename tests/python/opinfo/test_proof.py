@@ -11,6 +11,7 @@ operator and dtype.
 import json
 import os
 import sys
+from collections import defaultdict
 from dataclasses import asdict
 
 import pytest
@@ -42,6 +43,10 @@ recorder = proof.Recorder(CALLS)
 
 DATABASE = [*op_db, *foreach_unary_op_db, *foreach_binary_op_db]
 DATABASE += [*foreach_pointwise_op_db, *foreach_reduce_op_db, *foreach_other_op_db]
+
+CASES = defaultdict(list)
+for case in all_cases():
+    CASES[case[0].name()].append(case)
 
 
 def prove(calls, record_property, executed=(), host=None) -> None:
@@ -83,14 +88,13 @@ class TestProof(TestCase):
 
 
 @pytest.mark.skipif(not compare.EXHAUSTIVE, reason="part of make test-operators")
-@pytest.mark.parametrize("name", sorted({op.name() for op, _, _ in all_cases()}))
+@pytest.mark.parametrize("name", sorted(CASES))
 def test_hardware_program_of_cases(name, record_property):
     calls = [
         proof.Call(op, *proof.to_device((args, kwargs)))
-        for op, args, kwargs in all_cases()
-        if op.name() == name
+        for op, args, kwargs in CASES[name][:CALLS]
     ]
-    prove(calls[:CALLS], record_property)
+    prove(calls, record_property)
 
 
 instantiate_device_type_tests(TestProof, globals(), only_for="privateuse1")
