@@ -309,12 +309,12 @@ def prove(call: Call) -> Proof | None:
     if any(x.dtype in HOST for x in call.tensors):
         return None
     args, kwargs = call.on_cpu()
-    name = call.op.name()
+    name = _C.functional_name(call.op.name())
     if name in BOUNDED_PROGRAMS:
         if any(x.numel() == 0 for x in call.tensors):
             return None
-        name, args, cut, on_cpu = BOUNDED_PROGRAMS[name](*args, **kwargs)
-        call = Call(find_op(f"neuronx_bounded::{name}"), to_device(args), {})
+        bounded, args, cut, on_cpu = BOUNDED_PROGRAMS[name](*args, **kwargs)
+        call = Call(find_op(f"neuronx_bounded::{bounded}"), to_device(args), {})
         wanted = on_cpu(*args)
     else:
         cut = None
@@ -353,7 +353,7 @@ def prove(call: Call) -> Proof | None:
     _assert_close(cut(*actual) if cut else actual, wanted)
     dtypes = {str(x.dtype)[6:] for x in (*call.tensors, *wanted)}
     return Proof(
-        _C.functional_name(call.op.name()),
+        name,
         source,
         tuple(sorted(dtypes)),
         refused,

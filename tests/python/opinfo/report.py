@@ -116,7 +116,8 @@ def add(found: Found, case: ElementTree.Element) -> None:
     for item in case.iter("property"):
         if item.get("name") == "reached":
             reached = json.loads(item.get("value", ""))
-            found.executed.update(reached["executed"])
+            for name in reached["executed"]:
+                found.executed.add(_C.functional_name(name) or name)
             for name, reason in reached["host"].items():
                 if reason != HOST_DTYPES:
                     found.host[name] = reason
@@ -155,17 +156,19 @@ def status(name: str, found: Found) -> str:
     """Of an overload, by what happened to it."""
     functional = _C.functional_name(name) or name
     out = f"{name.partition('.')[0]}.out"
-    proofs = found.proofs.get(functional) or found.proofs.get(name)
+    proofs = found.proofs.get(functional)
     if proofs:
         return SOURCES[Counter(p["source"] for p in proofs).most_common(1)[0][0]]
     if found.host.get(name, HOST_DTYPES) != HOST_DTYPES:
         return HOST
     if is_view(name):
         return VIEW
-    if name in found.executed:
-        random = torch.Tag.nondeterministic_seeded in find_op(name).tags
-        lowered = random or functional in _C.lowered_ops()
-        return LOWERING if lowered else DECOMPOSITION
+    random = torch.Tag.nondeterministic_seeded in find_op(name).tags
+    executed = functional in found.executed
+    if functional in _C.lowered_ops() or (random and executed):
+        return LOWERING
+    if executed:
+        return DECOMPOSITION
     if name in found.host or out in found.host:
         return HOST
     registered = kernel(name)
@@ -179,7 +182,7 @@ def reason(name: str, found: Found) -> str:
     return (
         found.host.get(name)
         or found.host.get(out)
-        or "reached with sparse or complex tensors only"
+        or "reached with sparse, complex or CPU tensors only"
     )
 
 
