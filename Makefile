@@ -4,7 +4,8 @@
 # make test   C++ and Python tests, formatting
 # make build  the three libraries, into python/torch_neuronx
 # make test-operators   PyTorch's operator database in every dtype, and the
-#             hardware's programs that it reaches; then docs/operators.md
+#             hardware's programs that it reaches; then docs/operators.md.
+#             SHARD=1/4 ... SHARD=4/4 run a quarter each
 # make bench  benchmarks, as ratios; make format; make clean
 .PHONY: demo test test-operators build build-test bench format check clean
 
@@ -24,6 +25,7 @@ DTYPE ?= float32
 TOKENS ?= 128
 COMPILE ?=
 export PROMPT DTYPE TOKENS
+SHARD ?= 1/1
 
 demo: build $(STAMPS)/demo
 	@$(PY) examples/chat.py --dtype "$$DTYPE" --tokens "$$TOKENS" \
@@ -33,9 +35,19 @@ test: build-test check
 	$(VENV)/bin/ctest --test-dir build --output-on-failure -j 2
 	$(PY) -m pytest -n 2 tests/python
 
+# Once in each numerics mode; the last shard writes the report.
+OPINFO = TORCH_NEURONX_OPINFO=all TORCH_NEURONX_SHARD=$(SHARD) \
+  TORCH_NEURONX_SIM_NUMERICS=$(1) $(PY) -m pytest -n 2 -o junit_family=xunit1 \
+  --junitxml=build/operators/$(1)-$(subst /,-of-,$(SHARD)).xml
+
 test-operators: build-test
-	TORCH_NEURONX_OPINFO=all $(PY) -m pytest -n 2 tests/python/opinfo
-	$(PY) tests/python/opinfo/report.py
+	@mkdir -p build/operators
+	@find build/operators -name '*.xml' \
+	  ! -name '*-of-$(lastword $(subst /, ,$(SHARD))).xml' -delete
+	$(call OPINFO,fast) tests/python/opinfo
+	$(call OPINFO,decomposed) tests/python/opinfo/test_proof.py
+	@if [ "$(firstword $(subst /, ,$(SHARD)))" = "$(lastword $(subst /, ,$(SHARD)))" ]; \
+	  then $(PY) tests/python/opinfo/report.py; fi
 
 build: $(STAMPS)/build
 	CMAKE_ARGS="-DTORCH_NEURONX_TESTS=OFF $(CMAKE_ARGS)" \

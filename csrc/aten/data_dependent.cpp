@@ -22,9 +22,6 @@ namespace {
 
 using at::Tensor;
 
-constexpr char kReason[] =
-    "float64, complex and unsigned types compute on the host";
-
 eager::OpInfo& info_of(const char* name, const char* overload) {
   return eager::op_info(
       c10::Dispatcher::singleton().findSchemaOrThrow(name, overload));
@@ -41,7 +38,7 @@ class Operator {
   template <class... Arguments>
   torch::jit::Stack on_host(Arguments&&... arguments) {
     torch::jit::Stack stack{std::forward<Arguments>(arguments)...};
-    eager::run_on_host(info_, &stack, kReason);
+    eager::run_on_host(info_, &stack, eager::kHostDtypes);
     return stack;
   }
 

@@ -1,8 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Allocation: empty, empty_strided, resize_, set_.
+// Tensors of nothing else: empty, resize_, set_, zeros without memory, indices
+// of triangles.
 #include <ATen/EmptyTensor.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/native/Resize.h>
+#include <ATen/native/TensorFactories.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/nonzero_static.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/zeros.h>
 #include <torch/library.h>
 
 #include "eager/resize.h"
@@ -116,6 +122,57 @@ void grow(c10::TensorImpl* impl, size_t bytes) {
   }
 }
 
+// With memory: kernels that core lets see zeros without would have to know.
+at::Tensor efficient_zeros(c10::IntArrayRef size,
+                           std::optional<c10::ScalarType> dtype,
+                           std::optional<c10::Layout> layout,
+                           std::optional<c10::Device> device,
+                           std::optional<bool> pin_memory) {
+  return at::zeros(size, dtype, layout, device.value_or(kNeuron), pin_memory);
+}
+
+// The positions of a triangle, row by row: [2, n].
+at::Tensor positions(const at::Tensor& triangle,
+                     int64_t n,
+                     std::optional<c10::ScalarType> dtype) {
+  at::Tensor result =
+      at::empty({2, n}, triangle.options().dtype(dtype.value_or(at::kLong)));
+  return result.copy_(at::nonzero_static(triangle, n).t());
+}
+
+at::Tensor ones(int64_t row,
+                int64_t col,
+                std::optional<c10::Layout> layout,
+                std::optional<c10::Device> device) {
+  at::native::check_args(row, col, layout);
+  return at::ones({row, col},
+                  at::TensorOptions(device.value_or(kNeuron)).dtype(at::kBool));
+}
+
+at::Tensor tril_indices(int64_t row,
+                        int64_t col,
+                        int64_t offset,
+                        std::optional<c10::ScalarType> dtype,
+                        std::optional<c10::Layout> layout,
+                        std::optional<c10::Device> device,
+                        std::optional<bool> /*pin_memory*/) {
+  return positions(ones(row, col, layout, device).tril(offset),
+                   at::native::get_tril_size(row, col, offset),
+                   dtype);
+}
+
+at::Tensor triu_indices(int64_t row,
+                        int64_t col,
+                        int64_t offset,
+                        std::optional<c10::ScalarType> dtype,
+                        std::optional<c10::Layout> layout,
+                        std::optional<c10::Device> device,
+                        std::optional<bool> /*pin_memory*/) {
+  return positions(ones(row, col, layout, device).triu(offset),
+                   row * col - at::native::get_tril_size(row, col, offset - 1),
+                   dtype);
+}
+
 const at::Tensor& resize_(const at::Tensor& self,
                           c10::IntArrayRef size,
                           std::optional<c10::MemoryFormat> memory_format) {
@@ -185,6 +242,9 @@ at::Tensor& set_nothing(at::Tensor& self) {
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("empty.memory_format", &empty);
   m.impl("empty_strided", &empty_strided);
+  m.impl("_efficientzerotensor", &efficient_zeros);
+  m.impl("tril_indices", &tril_indices);
+  m.impl("triu_indices", &triu_indices);
   m.impl("resize_", &resize_);
   m.impl("set_.source_Storage", &set_source);
   m.impl("set_.source_Storage_storage_offset", &set_storage);

@@ -42,7 +42,12 @@ const Entry& build_entry(OpInfo& info,
                          const torch::jit::Stack& stack);
 
 // The Program that a call with these arguments compiles, scalars baked in.
+// Throws Refused where there is none.
 ir::Program trace(OpInfo& info, const torch::jit::Stack& stack);
+
+// The reason of fallbacks by dtype.
+inline constexpr char kHostDtypes[] =
+    "float64, complex and unsigned types compute on the host";
 
 // Runs the call on the host: counted, attributed, warned about once per
 // operator; an error under TORCH_NEURONX_FALLBACK=error.

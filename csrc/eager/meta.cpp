@@ -211,8 +211,10 @@ bool described_by_cpu(const OpInfo& info) {
       "aten::_embedding_bag_forward_only",
       "aten::_native_batch_norm_legit_no_training",
       "aten::max_unpool2d",
+      "aten::multilabel_margin_loss_forward",
       "aten::multinomial",
       "aten::multinomial.out",
+      "aten::nonzero_static",
   };
   return names->contains(info.name);
 }

@@ -4,6 +4,7 @@
 #include <ATen/MemoryOverlap.h>
 #include <ATen/core/Tensor.h>
 #include <c10/util/Exception.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 
@@ -34,6 +35,8 @@ int constant_variants(const OpInfo& info) {
   return own ? 0 : 1;
 }
 
+constexpr char kNoInference[] = "PyTorch cannot infer its result without data";
+
 // The only operators whose scalars decide the result's size.
 bool shape_from_scalars(const OpInfo& info) {
   return info.functional.starts_with("aten::arange") ||
@@ -45,18 +48,21 @@ bool shape_from_scalars(const OpInfo& info) {
 ir::Program trace(OpInfo& info, const torch::jit::Stack& stack) {
   CallScope scope;
   read_call(info, stack, scope.call);
-  const Inference inference = infer(info, stack);
+  std::string reason;
   try {
-    auto built = build_call(info, scope.call, stack, inference, false, true);
-    TORCH_CHECK(built.program,
-                "[",
-                info.name,
-                "] has no program: all results are empty");
-    return std::move(*built.program);
+    auto built =
+        build_call(info, scope.call, stack, infer(info, stack), false, true);
+    if (built.program) {
+      return std::move(*built.program);
+    }
+    reason = "all its results are empty";
   } catch (const Refused& refused) {
-    TORCH_CHECK_NOT_IMPLEMENTED(
-        false, "[", info.name, "] has no device program: ", refused.what());
+    reason = refused.what();
+  } catch (const c10::NotImplementedError&) {
+    reason = kNoInference;
   }
+  throw Refused(
+      fmt::format("[{}] has no device program: {}", info.name, reason));
 }
 
 const Entry& build_entry(OpInfo& info,
@@ -90,7 +96,7 @@ const Entry& build_entry(OpInfo& info,
     entry = std::make_unique<Entry>();
     entry->route = Entry::Route::Clone;
   } else if (call.host_only) {
-    refuse("float64, complex and unsigned types compute on the host");
+    refuse(kHostDtypes);
   } else if (is_masked_index(info, stack)) {
     entry = std::make_unique<Entry>();
     entry->route = Entry::Route::Masked;
@@ -117,7 +123,7 @@ const Entry& build_entry(OpInfo& info,
       refuse(error.what());
     } catch (const c10::NotImplementedError& error) {
       refuse(can_decompose()
-                 ? "PyTorch cannot infer its result without data"
+                 ? kNoInference
                  : "it has no lowering, and decompositions need Python",
              !can_decompose());
     }

@@ -206,7 +206,7 @@ Value scatter_extreme(Builder& b,
                       const Site& site,
                       const Values& operands,
                       bool minimum) {
-  const DType dtype = site.out().dtype;
+  const DType dtype = b.dtype(operands[0]);
   const Value x = order_key(b, operands[0], minimum);
   const Value updates = order_key(b, operands[2], minimum);
   GatherDimensions read{
@@ -312,9 +312,17 @@ Values rewrite_scatter(Builder& b, const Site& site, const Values& operands) {
     return {scatter_add(b, site, operands)};
   if (combine == "stablehlo.maximum" || combine == "stablehlo.minimum") {
     const bool minimum = combine == "stablehlo.minimum";
-    // The order of the limbs is that of 64 bits, which narrowing would cut.
-    if (itemsize(dtype) == 8 && !site.target.native_int64)
-      throw Inexpressible("its 64-bit integers are not native");
+    // The order of limbs of 64 bits would not survive that all is narrowed.
+    if (itemsize(dtype) == 8 && !site.target.native_int64) {
+      const DType half = is_unsigned(dtype) ? DType::UInt32 : DType::Int32;
+      const Value result = scatter_extreme(b,
+                                           site,
+                                           {b.convert(operands[0], half),
+                                            operands[1],
+                                            b.convert(operands[2], half)},
+                                           minimum);
+      return {b.convert(result, dtype)};
+    }
     return {
         itemsize(dtype) <= 2
             ? scatter_small(b, site, operands, minimum ? "minimum" : "maximum")

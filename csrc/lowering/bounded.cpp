@@ -33,24 +33,52 @@ Value compact(Builder& b, Value x, Value place) {
   return put(b, fill_like(b, x, 0), place, x);
 }
 
+// Flat positions in `shape` as coordinates [rank, n].
+Value coordinates(Builder& b, Value position, const Shape& shape) {
+  const int64_t n = b.type(position).numel();
+  const auto rank = static_cast<int64_t>(shape.size());
+  Values rows(rank);
+  int64_t stride = 1;
+  for (int64_t d = rank - 1; d >= 0; --d) {
+    const Value row = b.div(position, line(b, stride, n));
+    rows[d] =
+        b.reshape(b.binary("remainder", row, line(b, shape[d], n)), {1, n});
+    stride *= shape[d];
+  }
+  return b.concatenate(rows, 0);
+}
+
 Values nonzero(Op& op) {
   // self -> coordinates [rank, numel], count
   auto& b = op.b;
-  const Shape shape = b.shape(op.in(0));
-  const auto rank = static_cast<int64_t>(shape.size());
   const Value mask = flatten(b, truth(b, op.in(0)));
   const int64_t n = b.type(mask).numel();
   const Value position =
       compact(b, b.iota({DType::Int64, {n}}, 0), places(b, mask));
-  Values coordinates(rank);
-  int64_t stride = 1;
-  for (int64_t d = rank - 1; d >= 0; --d) {
-    const Value row = b.div(position, line(b, stride, n));
-    coordinates[d] =
-        b.reshape(b.binary("remainder", row, line(b, shape[d], n)), {1, n});
-    stride *= shape[d];
+  return {coordinates(b, position, b.shape(op.in(0))), count_true(b, mask)};
+}
+
+Values nonzero_static(Op& op) {
+  // self, size, fill_value -> coordinates [size, rank]
+  auto& b = op.b;
+  const int64_t n = op.type(0).numel(), size = op.integer(1);
+  const Value fill = b.constant(DType::Int64, op.integer(2), op.result().shape);
+  if (n == 0) {
+    return {fill};
   }
-  return {b.concatenate(coordinates, 0), count_true(b, mask)};
+  const Value mask = flatten(b, truth(b, op.in(0)));
+  // Behind the result are the places of those that it has no room for.
+  const Value place =
+      b.select(mask, places(b, mask), line(b, std::max(n, size), n));
+  const Value position =
+      put(b, line(b, 0, size), place, b.iota({DType::Int64, {n}}, 0));
+  const Value found =
+      b.compare(Compare::LT,
+                b.iota(op.result(), 0),
+                b.broadcast(count_true(b, mask), op.result().shape));
+  const Value rows =
+      b.transpose(coordinates(b, position, op.type(0).shape), {1, 0});
+  return {b.select(found, rows, fill)};
 }
 
 Values masked_select(Op& op) {
@@ -180,6 +208,7 @@ Values bincount(Op& op) {
 
 const bool registered = [] {
   lower("neuronx_bounded::nonzero", &nonzero);
+  lower("aten::nonzero_static", &nonzero_static);
   lower("neuronx_bounded::masked_select", &masked_select);
   lower("neuronx_bounded::unique", &unique);
   lower("neuronx_bounded::repeat_interleave", &repeat_interleave);

@@ -76,6 +76,17 @@ Values linspace(Op& op) {
                    b.sub(end, b.mul(step, b.sub(last, i))))};
 }
 
+Values logspace(Op& op) {
+  auto& b = op.b;
+  if (is_integral(op.result().dtype)) {
+    throw Unsupported("integers of a logspace are powers in float64");
+  }
+  const Value exponents = linspace(op)[0];
+  const Value base =
+      b.broadcast(op.scalar(3, DType::Float32), op.result().shape);
+  return {b.binary("power", base, exponents)};
+}
+
 const bool registered = [] {
   for (const char* name :
        {"aten::fill.Scalar", "aten::full", "aten::full_like"}) {
@@ -108,6 +119,7 @@ const bool registered = [] {
   lower("aten::triu", triangle(false));
   lower("aten::eye", &eye);
   lower("aten::eye.m", &eye);
+  lower("aten::logspace", &logspace);
   lower("aten::linspace", &linspace);
   return true;
 }();

@@ -241,6 +241,33 @@ Value greatest_divisor(Builder& b, Value a, Value c) {
       })[0];
 }
 
+// XLA's holds for q > 0. Below, where x is integral, the terms (q + i)^-x
+// are added one by one until q is positive. Negative integers are poles.
+Value zeta(Builder& b, Value x, Value q) {
+  const auto left = [](Builder& r, const ir::Values& v) {
+    const auto integral = [&](Value y) {
+      return r.compare(Compare::EQ, y, r.unary("floor", y));
+    };
+    return r.logical_and(
+        r.logical_and(compare(r, Compare::LT, v[1], 0), integral(v[0])),
+        r.logical_not(integral(v[1])));
+  };
+  const auto results = b.while_loop(
+      {x, q, fill_like(b, q, 0)},
+      [left](Builder& r, const ir::Values& v) -> ir::Values {
+        return {r.reduce(left(r, v), ir::Reduce::Or, range(0, r.rank(v[1])))};
+      },
+      [left](Builder& r, const ir::Values& v) -> ir::Values {
+        const Value more = left(r, v);
+        const Value term = r.binary("power", v[1], r.neg(v[0]));
+        const Value next = r.add(v[1], fill_like(r, v[1], 1));
+        return {v[0],
+                r.select(more, next, v[1]),
+                r.select(more, r.add(v[2], term), v[2])};
+      });
+  return b.add(results[2], b.chlo("zeta", x, results[1]));
+}
+
 Value shift_right(Builder& b, Value a, Value c) {
   return b.binary(is_unsigned(b.dtype(a)) ? "shift_right_logical"
                                           : "shift_right_arithmetic",
@@ -291,7 +318,7 @@ const bool registered = [] {
               });
   lower_float(
       {"special_zeta", "special_zeta.other_scalar", "special_zeta.self_scalar"},
-      [](Builder& b, Value x, Value q) { return b.chlo("zeta", x, q); });
+      &zeta);
   lower("aten::nextafter", [](Op& op) -> Values {
     const auto [a, c] = operands(op, op.promoted({0, 1}));
     return {op.b.chlo("next_after", a, c)};

@@ -205,10 +205,6 @@ const bool registered = [] {
   lower("aten::logit", &logit);
   lower("aten::nan_to_num", &nan_to_num);
   lower("aten::round.decimals", &round_decimals);
-  lower("aten::polygamma", [](Op& op) -> Values {
-    const Value x = op.in(1, float_math(op.type(1).dtype));
-    return {op.b.chlo("polygamma", k(op.b, x, op.number(0)), x)};
-  });
 
   lower_same("neg", [](Builder& b, Value x) { return b.neg(x); });
   lower_same("positive", [](Builder&, Value x) { return x; });

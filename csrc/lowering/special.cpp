@@ -39,6 +39,41 @@ Term ndtri(Term p) {
   return where((p > 0) & (p < 1), value, ends);
 }
 
+// The n-th derivative of cot(t) as a polynomial of cot(t), lowest power first:
+// that of cot is -1 - cot^2.
+std::vector<double> cotangent_derivative(int64_t n) {
+  std::vector<double> p{0, 1};
+  for (; n > 0; --n) {
+    std::vector<double> next(p.size() + 1);
+    for (size_t i = 1; i < p.size(); ++i) {
+      next[i - 1] -= static_cast<double>(i) * p[i];
+      next[i + 1] -= static_cast<double>(i) * p[i];
+    }
+    p = std::move(next);
+  }
+  return p;
+}
+
+// The n-th derivative of digamma. XLA's holds for x > 0; below, by reflection:
+// d^n/dx^n of psi(1 - x) - psi(x) = pi cot(pi x).
+Values polygamma(Op& op) {
+  auto& b = op.b;
+  const int64_t n = op.integer(0);
+  const Term x{&b, op.in(1, float_math(op.type(1).dtype))};
+  if (n == 0) {
+    return {x.chlo("digamma")};
+  }
+  const Term negative = x < 0;
+  const Term size = where(negative, 1 - x, x);
+  const Term above{&b,
+                   b.chlo("polygamma", x.like(static_cast<double>(n)), size)};
+  const Term t = (x - floor(x + 0.5)) * M_PI;
+  const Term reflection = polynomial(cos(t) / sin(t), cotangent_derivative(n)) *
+                          std::pow(M_PI, static_cast<double>(n + 1));
+  const Term sign = x.like(n % 2 ? -1 : 1);
+  return {where(negative, sign * above - reflection, above)};
+}
+
 Term angle(Term x) {
   return where(x != x, x, where(x < 0, x.like(M_PI), x.like(0)));
 }
@@ -82,6 +117,7 @@ const bool registered = [] {
   lower_formula("special_ndtri", &ndtri, false);
   lower_formula("angle", &angle, true);
   lower("aten::frexp.Tensor", &frexp);
+  lower("aten::polygamma", &polygamma);
   return true;
 }();
 

@@ -6,6 +6,7 @@
 #include <torch/csrc/jit/python/pybind_utils.h>
 
 #include "compiler/neff.h"
+#include "eager/call_builder.h"
 #include "eager/decompose.h"
 #include "eager/kernel.h"
 #include "ir/hardware.h"
@@ -157,6 +158,8 @@ py::bytes neff(const ir::Program& program, const std::string& name) {
 void bind_programs(py::module_& m) {
   py::register_exception<lowering::Unsupported>(
       m, "Unsupported", PyExc_RuntimeError);
+  py::register_exception<eager::Refused>(
+      m, "Refused", PyExc_NotImplementedError);
   py::register_exception<ir::hardware::Illegal>(
       m, "IllegalProgram", PyExc_RuntimeError);
   py::class_<ir::Program>(m, "Program")
@@ -199,6 +202,7 @@ void bind_programs(py::module_& m) {
            "The compiled program, from the disk cache or the compiler.")
       .def("__repr__", [](const ir::Program& p) { return ir::to_string(p); });
   m.def("program", &program);
+  m.attr("host_dtypes_reason") = eager::kHostDtypes;
   m.def("hardware_rules", &hardware_rules);
   m.def("lowered_ops", &lowering::lowered_names);
   m.def("set_decompose_callback", &set_decompose_callback);

@@ -182,6 +182,8 @@ def indexing() -> list:
         ),
         (aten.index_add.default, (f(3, 4), 0, i, f(4, 4))),
         (aten.index_copy.default, (f(3, 4), 0, torch.tensor([2, 0]), f(2, 4))),
+        (aten.nonzero_static.default, (mask(3, 4),), {"size": 5}),
+        (aten.nonzero_static.default, (mask(7),), {"size": 9, "fill_value": -3}),
         (aten.isin.Tensor_Tensor, (ints(3, 4), torch.tensor([1, 2]))),
     ]
 

@@ -85,6 +85,15 @@ def incomplete_gamma() -> list:
     return cases
 
 
+def sums_of_powers() -> list:
+    """Below zero, between the poles, and above."""
+    below = -torch.arange(1.0, 40) - 0.37
+    points = torch.cat([below, torch.linspace(0.05, 30, 60)])
+    powers = torch.tensor([2.0, 3.0, 7.0])
+    cases = [(aten.special_zeta.default, pairs(powers, points))]
+    return cases + [(aten.polygamma.default, (n, points)) for n in range(1, 5)]
+
+
 def polynomials() -> list:
     degrees = torch.cat([torch.arange(-1.0, 13), torch.tensor([2.5, math.nan])])
     inside = torch.cat([torch.linspace(-1, 1, 21), torch.tensor([0.999, -0.999])])
@@ -120,4 +129,4 @@ def polynomials() -> list:
 
 
 def cases() -> list:
-    return unary() + incomplete_gamma() + polynomials()
+    return unary() + incomplete_gamma() + sums_of_powers() + polynomials()

@@ -12,6 +12,28 @@ bool is_planned(const std::string& name) {
          name == "neuronx.to_strided";
 }
 
+// Normalisations: the schema positions of the input, of what decides the dtype
+// of the statistics on the CPU, and of statistics that were saved; without
+// those, results 1 and 2 are the statistics.
+struct Normalization {
+  std::string_view name;
+  size_t input;
+  std::vector<size_t> weights, saved;
+};
+const std::vector<Normalization>& normalizations() {
+  static const std::vector<Normalization> table = {
+      {"aten.native_layer_norm", 0, {2, 3}, {}},
+      {"aten.native_layer_norm_backward", 1, {5, 6}, {3, 4}},
+      {"aten.native_group_norm", 0, {1, 2}, {}},
+      {"aten.native_group_norm_backward", 1, {4}, {2, 3}},
+      {"aten._native_batch_norm_legit_functional", 0, {1, 2, 3, 4}, {}},
+      {"aten._native_batch_norm_legit.no_stats", 0, {1, 2}, {}},
+      {"aten._native_batch_norm_legit_no_training", 0, {1, 2, 3, 4}, {}},
+      {"aten.native_batch_norm_backward", 1, {2, 3, 4}, {5, 6}},
+  };
+  return table;
+}
+
 class Flattener {
  public:
   Flattener(Flat& flat, const Interpreter& interpreter)
@@ -33,7 +55,7 @@ class Flattener {
       FlatOp entry;
       entry.op = &op;
       entry.operands = flat(op.operands);
-      if (!resolve(entry)) {
+      if (!resolve(entry, program)) {
         const auto results = this->program(*op.bodies[0], entry.operands);
         for (size_t i = 0; i < results.size(); ++i)
           values[op.results[i].id] = results[i];
@@ -54,14 +76,44 @@ class Flattener {
   }
 
  private:
-  // ATen's CPU kernel lacks a dtype that the operator has on the device.
-  bool cpu_lacks_dtype(const FlatOp& entry) const {
-    return entry.op->name == "aten.histc" &&
-           !is_floating_point(flat_.types[entry.operands[0]].dtype);
+  // ATen's CPU kernel lacks a dtype that the operator has on the device, such
+  // as float32 statistics of bfloat16 with bfloat16 weights.
+  bool cpu_lacks_dtype(const FlatOp& entry, const ir::Program& program) const {
+    if (entry.op->name == "aten.histc")
+      return !is_floating_point(flat_.types[entry.operands[0]].dtype);
+    for (const Normalization& n : normalizations())
+      if (n.name == entry.op->name)
+        return cpu_lacks_statistics(n, entry, program);
+    return false;
+  }
+
+  std::vector<DType> dtypes(const FlatOp& entry,
+                            const std::vector<size_t>& arguments) const {
+    std::vector<DType> found;
+    for (size_t i : arguments)
+      if (const auto* x = std::get_if<ir::Operand>(&entry.op->arguments[i]))
+        found.push_back(flat_.types[entry.operands[x->index]].dtype);
+    return found;
+  }
+
+  bool cpu_lacks_statistics(const Normalization& n,
+                            const FlatOp& entry,
+                            const ir::Program& program) const {
+    const auto weights = dtypes(entry, n.weights);
+    auto statistics = dtypes(entry, n.saved);
+    if (n.saved.empty())
+      for (size_t i : {1, 2})
+        if (const auto& type = program.type(entry.op->results[i]); type.numel())
+          statistics.push_back(type.dtype);
+    const DType expected =
+        weights.empty() ? dtypes(entry, {n.input})[0] : weights[0];
+    const auto differs = [&](DType dtype) { return dtype != expected; };
+    return std::ranges::any_of(weights, differs) ||
+           std::ranges::any_of(statistics, differs);
   }
 
   // False if the operation has to be replaced by its body.
-  bool resolve(FlatOp& entry) {
+  bool resolve(FlatOp& entry, const ir::Program& program) {
     const ir::Operation& op = *entry.op;
     if (!op.is_composite()) {
       interpreter_.check(op);
@@ -75,8 +127,9 @@ class Flattener {
     }
     // The operand of as_strided is a dense value of its own here, not memory
     // that it shares with others as ATen assumes.
-    if (has_body && (interpreter_.decomposed() || cpu_lacks_dtype(entry) ||
-                     op.name.starts_with("aten.as_strided")))
+    if (has_body &&
+        (interpreter_.decomposed() || cpu_lacks_dtype(entry, program) ||
+         op.name.starts_with("aten.as_strided")))
       return false;
     if (is_planned(op.name))
       return true;
