@@ -91,6 +91,25 @@ def test_context_records_what_was_compiled_before_too(tmp_path):
     assert recorder.programs == 2
 
 
+def test_captured_graphs_travel_too(compiler, tmp_path):
+    script = """
+        import torch, torch_neuronx
+        torch.manual_seed(0)
+        model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.SiLU()).to("neuron")
+        compiled = torch.compile(model, backend="neuron", fullgraph=True)
+        x = torch.ones(3, 4).to("neuron")
+        with torch.no_grad():
+            print(compiled(x).cpu().tolist())
+    """
+    record = tmp_path / "r"
+    first = python(script, TORCH_NEURONX_RECORD=str(record))
+    assert first.returncode == 0, first.stderr
+    compiler()
+    assert main(["compile", str(record)]) == 0
+    again = python(script, TORCH_NEURONX_CACHE_MISS="error")
+    assert again.stdout == first.stdout, again.stderr
+
+
 def test_programs_are_recorded_once_and_appended(tmp_path):
     x = torch.ones(5, 7, device="neuron")
     for _ in range(2):
