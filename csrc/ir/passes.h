@@ -18,9 +18,8 @@ size_t dead_code_elimination(Program& program);
 // random numbers are functions of their seed and offset operands.
 size_t common_subexpression_elimination(Program& program);
 
-// Drops composites that give an operand back: copies and views that change
-// nothing, multiplication by one, two transpositions. Does not look into
-// bodies.
+// Drops composites that give an operand back: views that change nothing,
+// multiplication by one, two transpositions. Does not look into bodies.
 size_t simplify(Program& program);
 
 struct Pass {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Composites that give their operand back: programs have no memory, so copies
-// and views that change neither type nor order are nothing.
+// Composites that give their operand back: programs have no memory, so views
+// that change neither type nor order are nothing.
 #include <optional>
 #include <set>
 #include <string_view>
@@ -45,27 +45,22 @@ std::optional<double> number(const Operation& op, size_t i) {
   return std::nullopt;
 }
 
-// Nothing but a copy or view of argument 0 if that has the result's type.
-bool is_copy_or_view(const Operation& op) {
-  static const Names names{"aten._to_copy",
-                           "aten.to.dtype",
-                           "aten.clone",
-                           "aten.contiguous",
-                           "aten.alias",
+// Nothing but a view of argument 0 if that has the result's type. Copies stay:
+// the simulator looks at views of memory, and a copy makes it dense.
+bool is_view(const Operation& op) {
+  static const Names names{"aten.alias",
                            "aten.detach",
-                           "aten.lift_fresh",
                            "aten.view",
                            "aten._unsafe_view",
                            "aten.reshape",
                            "aten.expand",
+                           "aten.expand_as",
                            "aten.slice.Tensor",
                            "aten.narrow",
                            "aten.squeeze",
                            "aten.squeeze.dim",
                            "aten.squeeze.dims",
-                           "aten.view.dtype",
-                           "aten.expand_as",
-                           "aten.lift_fresh_copy"};
+                           "aten.view.dtype"};
   return names.contains(base_name(op));
 }
 
@@ -89,14 +84,12 @@ int32_t same_as(const Program& program, const Operation& op) {
   if (op.results.size() != 1 || !op.is_composite()) {
     return -1;
   }
-  const size_t position = base_name(op) == "aten.copy" ? 1 : 0;
-  const Operand* x = operand(op, position);
+  const Operand* x = operand(op, 0);
   if (x == nullptr ||
       program.type(op.operands[x->index]) != program.type(op.results[0])) {
     return -1;
   }
-  const bool same = position == 1 || is_copy_or_view(op) || is_neutral(op);
-  return same ? x->index : -1;
+  return is_view(op) || is_neutral(op) ? x->index : -1;
 }
 
 bool swaps_back(const Operation& inner, const Operation& outer) {
