@@ -191,7 +191,7 @@ def reason(name: str, found: Found) -> str:
     return (
         found.host.get(name)
         or found.host.get(out)
-        or "reached with sparse, complex or CPU tensors only"
+        or "not reached by the samples that ran"
     )
 
 
