@@ -276,8 +276,8 @@ def main() -> None:
         "Written by `make test-operators`; do not edit.",
         "",
         f"PyTorch {torch.__version__.split('+')[0]}'s operator database sends "
-        f"{len(rows)} overloads to a backend. What happens to them here, in float32 "
-        "and, where an entry has no float32, in int64:",
+        f"{len(rows)} overloads to a backend. What happens to them here, in the "
+        "dtypes of *programs* below:",
         "",
         *table(
             ("status", "overloads", ""),
