@@ -41,7 +41,7 @@ LOWERING, DECOMPOSITION, BOUNDED = "lowering", "decomposition", "bounded program
 class Proof:
     """One program that computes what the CPU does."""
 
-    op: str  # the functional overload: "aten::add.Tensor"
+    op: str  # the functional overload, "aten::add.Tensor", or a bounded program
     source: str
     dtypes: tuple[str, ...]  # of operands and results
     refused: dict[str, str]  # chip: the hardware's rule that refuses it
@@ -354,7 +354,7 @@ def prove(call: Call) -> Proof | None:
     _assert_close(cut(*actual) if cut else actual, wanted)
     dtypes = {str(x.dtype)[6:] for x in (*call.tensors, *wanted)}
     return Proof(
-        name,
+        _C.functional_name(call.op.name()),
         source,
         tuple(sorted(dtypes)),
         refused,

@@ -39,7 +39,7 @@ DECOMPOSITION = "device: decomposition"
 BOUNDED = "device: bounded program"
 COMPOSITE = "device: core's composite"
 VIEW = "device: view"
-RUNTIME = "device: memory and copies"
+RUNTIME = "device: `csrc/aten`"
 HOST = "host"
 STATUS = {
     LOWERING: "a program from `csrc/lowering`",
@@ -47,7 +47,7 @@ STATUS = {
     BOUNDED: "a result of the largest possible size and a count, which is read",
     COMPOSITE: "PyTorch itself calls other operators of this table",
     VIEW: "nothing is computed",
-    RUNTIME: "allocation, copies, reading a number: `csrc/aten`",
+    RUNTIME: "allocation, copies, and what calls others of this table",
     HOST: "the CPU's kernel, counted and warned of",
 }
 SOURCES = {
@@ -146,9 +146,16 @@ def is_view(name: str) -> bool:
     packet, _, overload = name.partition(".")
     schemas = torch._C._jit_get_schemas_for_operator(packet)
     schema = next(s for s in schemas if s.overload_name == overload)
-    in_place = packet.endswith("_") and _C.functional_name(name) == ""
-    return in_place or any(
+    return torch.Tag.inplace_view in find_op(name).tags or any(
         a.alias_info and not a.alias_info.is_write for a in schema.arguments
+    )
+
+
+def is_composite(name: str) -> bool:
+    kinds = ("ImplicitAutograd", "ExplicitAutograd", "ExplicitAutogradNonFunctional")
+    return any(
+        torch._C._dispatch_has_kernel_for_dispatch_key(name, f"Composite{kind}")
+        for kind in kinds
     )
 
 
@@ -156,6 +163,9 @@ def status(name: str, found: Found) -> str:
     """Of an overload, by what happened to it."""
     functional = _C.functional_name(name) or name
     out = f"{name.partition('.')[0]}.out"
+    registered = kernel(name)
+    if "/data_dependent.cpp" in registered:
+        return BOUNDED
     proofs = found.proofs.get(functional)
     if proofs:
         return SOURCES[Counter(p["source"] for p in proofs).most_common(1)[0][0]]
@@ -171,9 +181,8 @@ def status(name: str, found: Found) -> str:
         return DECOMPOSITION
     if name in found.host or out in found.host:
         return HOST
-    registered = kernel(name)
     if not registered:
-        return COMPOSITE
+        return COMPOSITE if is_composite(name) else HOST
     return RUNTIME if "/csrc/aten/" in registered else HOST
 
 
@@ -182,7 +191,7 @@ def reason(name: str, found: Found) -> str:
     return (
         found.host.get(name)
         or found.host.get(out)
-        or "reached with sparse, complex or CPU tensors only"
+        or "not reached by the samples that ran"
     )
 
 
@@ -267,8 +276,8 @@ def main() -> None:
         "Written by `make test-operators`; do not edit.",
         "",
         f"PyTorch {torch.__version__.split('+')[0]}'s operator database sends "
-        f"{len(rows)} overloads to a backend. What happens to them here, in float32 "
-        "and, where an entry has no float32, in int64:",
+        f"{len(rows)} overloads to a backend. What happens to them here, in the "
+        "dtypes of *programs* below:",
         "",
         *table(
             ("status", "overloads", ""),
@@ -285,11 +294,12 @@ def main() -> None:
         *section_outcomes([fast, decomposed]),
         "## Proof",
         "",
-        "Each program that the database reaches in float32 and int64, forward and "
-        "backward, is expanded and rewritten for the hardware's compiler, run by XLA "
-        "and compared with PyTorch's CPU kernels; and run by the simulator in "
-        "decomposed numerics, operation by operation. Random operators are not among "
-        "them: `tests/python/test_random.py`.",
+        "Each program that the database reaches, forward and backward, in the dtypes "
+        "above (*programs*), is expanded and rewritten for the hardware's compiler, "
+        "run by XLA and compared with PyTorch's CPU kernels; and run by the simulator "
+        "in decomposed numerics, operation by operation. So are calls of "
+        "`tests/python/cases.py`. Random operators are not among them: "
+        "`tests/python/test_random.py`.",
         "",
         *table(
             ("", "operators", "programs"),
