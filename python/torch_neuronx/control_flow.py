@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 from torch._higher_order_ops.cond import cond_op
+from torch._higher_order_ops.effects import with_effects
 from torch._higher_order_ops.flex_attention import (
     flex_attention,
     flex_attention_backward,
@@ -45,8 +46,18 @@ def emit(
     Raises Undecomposable for one that is not part of programs.
     """
     if op not in _RULES:
-        raise Undecomposable(f"{op.name()} cannot be part of a program")
+        raise Undecomposable(why_not(op, args))
     return _RULES[op](emitter, result, *args, **kwargs)
+
+
+def is_supported(op: HigherOrderOperator) -> bool:
+    return op in _RULES
+
+
+def why_not(op: HigherOrderOperator, args: Sequence[Any]) -> str:
+    if op is with_effects:
+        return f"{args[1]} has an effect besides its results"
+    return f"{op.name()} cannot be part of a program"
 
 
 def _operands(emitter: Emitter, values: Sequence[Any]) -> list[Operand]:

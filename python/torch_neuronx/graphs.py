@@ -15,12 +15,12 @@ from typing import Any
 import sympy
 import torch
 from torch._dynamo.utils import detect_fake_mode
-from torch._ops import OpOverload
+from torch._ops import HigherOrderOperator, OpOverload
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.fx import GraphModule, Node
 from torch.utils._pytree import tree_leaves, tree_map
 
-from torch_neuronx import _C
+from torch_neuronx import _C, control_flow
 from torch_neuronx.lowering import (
     DEVICE,
     Emitter,
@@ -236,6 +236,7 @@ class Graph:
 
     def compile(self, args: list[Any]) -> Callable[[list[Any]], list[Any]]:
         """The function to call. ``args`` are examples, possibly fake."""
+        self.check()
         if not self.is_dynamic and not self.copied:
             self.specialize(args)
         native, specialize = self.native, self.specialize
@@ -250,6 +251,16 @@ class Graph:
         function = self.with_copies(call) if self.moves_data else call
         function._boxed_call = True  # type: ignore[attr-defined]
         return function
+
+    def check(self) -> None:
+        """Refuses at once what no arguments can give a program."""
+        for node in self.module.graph.nodes:
+            target = node.target
+            if isinstance(target, HigherOrderOperator) and not (
+                control_flow.is_supported(target)
+            ):
+                reason = control_flow.why_not(target, node.args)
+                raise GraphError(self.explain(node, reason))
 
     @property
     def moves_data(self) -> bool:
@@ -472,7 +483,7 @@ class Graph:
                     return leaf.device.index or 0
         return 0
 
-    def explain(self, node: Node | None, error: Exception) -> str:
+    def explain(self, node: Node | None, error: object) -> str:
         operator = ""
         if node is not None and isinstance(node.target, OpOverload):
             operator = f"[{node.target.name()}] "

@@ -43,6 +43,7 @@ _IDENTITIES = {
 }
 # Programs have no memory to leave uninitialised: these are zeros.
 EMPTIES = {
+    aten._efficientzerotensor.default,
     aten.empty.memory_format,
     aten.empty_like.default,
     aten.empty_permuted.default,
@@ -50,6 +51,8 @@ EMPTIES = {
     aten.new_empty.default,
     aten.new_empty_strided.default,
 }
+# References end in this prim, whose own ATen form writes to a tensor.
+_CONVERT = torch.ops.prims.convert_element_type.default
 # Types of schema arguments that say where and how memory is laid out.
 _PLACEMENT = ("Device", "Layout", "MemoryFormat", "Generator")
 
@@ -235,6 +238,8 @@ class Emitter:
             return args[0]
         if op in EMPTIES:
             return self.full(result, 0)
+        if op is _CONVERT:
+            op, args, kwargs = aten._to_copy.default, args[:1], {"dtype": args[1]}
         if op._schema.is_mutable:
             raise Undecomposable(f"it writes to a tensor: {op.name()}")
         if draw := random_operators.find(op, positional(op, args, kwargs)):
