@@ -85,9 +85,9 @@ def _holds_neuron(inputs: Any) -> bool:
 def _compile(graph: Any, inputs: Any) -> Callable[..., Any]:
     """Inductor has no code generator for the device; ``generate`` with a static
     cache and ``torch.compile`` without a backend ask for it all the same."""
-    from torch_neuronx import neuron_dynamo_backend
+    from torch_neuronx import graphs, neuron_dynamo_backend
 
-    neuron_dynamo_backend.tell(
+    graphs.warn_once(
         'tensors on neuron were to be compiled by "inductor"; the backend "neuron" '
         "compiles them instead"
     )

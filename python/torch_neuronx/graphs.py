@@ -6,7 +6,9 @@ import contextlib
 import itertools
 import os
 import re
+import threading
 import time
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -58,6 +60,31 @@ class Counts:
 
 
 counts = Counts()
+
+
+_told: set[str] = set()
+_lock = threading.Lock()
+
+
+def warn_once(text: str) -> None:
+    """Warns, once for each text."""
+    with _lock:
+        if text in _told:
+            return
+        _told.add(text)
+    warnings.warn(text, stacklevel=2)
+
+
+def boxed(function: Callable[..., Any]) -> Callable[[list[Any]], Any]:
+    """``function`` of a list, which it empties."""
+
+    def call(args: list[Any]) -> Any:
+        given = list(args)
+        args.clear()
+        return function(*given)
+
+    call._boxed_call = True  # type: ignore[attr-defined]
+    return call
 
 
 @dataclass(frozen=True)
@@ -236,21 +263,35 @@ class Graph:
 
     def compile(self, args: list[Any]) -> Callable[[list[Any]], list[Any]]:
         """The function to call. ``args`` are examples, possibly fake."""
-        self.check()
-        if not self.is_dynamic and not self.copied:
-            self.specialize(args)
-        native, specialize = self.native, self.specialize
+        try:
+            self.check()
+            if not self.is_dynamic and not self.copied:
+                self.specialize(args)
+        except GraphError as error:
+            return self.one_by_one(error)
+        native = self.native
 
         def call(args: list[Any]) -> list[Any]:
             results = native(args)
             if results is None:
-                specialize(args)
+                try:
+                    self.specialize(args)
+                except GraphError as error:
+                    return self.one_by_one(error)(args)
                 results = native(args)
             return results
 
         function = self.with_copies(call) if self.moves_data else call
         function._boxed_call = True  # type: ignore[attr-defined]
         return function
+
+    def one_by_one(self, error: GraphError) -> Callable[[list[Any]], list[Any]]:
+        """The graph operator by operator, if that is wanted; else raises."""
+        if not self.settings.fallback:
+            raise error
+        counts.fallbacks += 1
+        warn_once(f"{error}; the graph runs operator by operator")
+        return boxed(self.module.forward)
 
     def check(self) -> None:
         """Refuses at once what no arguments can give a program."""

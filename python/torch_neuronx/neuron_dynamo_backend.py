@@ -4,8 +4,6 @@ become programs (graphs.py)."""
 
 import functools
 import os
-import threading
-import warnings
 from collections.abc import Callable
 from dataclasses import asdict, fields, replace
 from typing import Any
@@ -29,8 +27,6 @@ __all__ = [
 ]
 
 _model_name = ""
-_told: set[str] = set()
-_lock = threading.Lock()
 
 
 def neuron_backend(
@@ -113,25 +109,8 @@ def _compile(
 ) -> Callable[..., Any]:
     if not _uses_neuron(module):
         graphs.counts.cpu_graphs += 1
-        return _boxed(module.forward)
-    try:
-        return graphs.Graph(module, settings).compile(args)
-    except graphs.GraphError as error:
-        if not settings.fallback:
-            raise
-        graphs.counts.fallbacks += 1
-        tell(f"{error}; the graph runs operator by operator")
-        return _boxed(module.forward)
-
-
-def _boxed(function: Callable[..., Any]) -> Callable[[list[Any]], Any]:
-    def call(args: list[Any]) -> Any:
-        given = list(args)
-        args.clear()
-        return function(*given)
-
-    call._boxed_call = True  # type: ignore[attr-defined]
-    return call
+        return graphs.boxed(module.forward)
+    return graphs.Graph(module, settings).compile(args)
 
 
 def _uses_neuron(module: GraphModule) -> bool:
@@ -144,19 +123,12 @@ def _uses_neuron(module: GraphModule) -> bool:
 
 def _settings(mode: str | None, options: dict[str, Any]) -> graphs.Settings:
     if mode not in (None, "default"):
-        tell(f"torch.compile(mode={mode!r}) has no effect on neuron")
+        graphs.warn_once(f"torch.compile(mode={mode!r}) has no effect on neuron")
     disabled = os.environ.get("TORCH_NEURONX_DISABLE_FALLBACK_EXECUTION", "1")
     name = options.pop("model_name", _model_name)
     fallback = options.pop("fallback_execution", disabled.lower() in ("0", "false"))
     for option in options:
-        tell(f"torch.compile(options={{{option!r}: ...}}) has no effect on neuron")
+        graphs.warn_once(
+            f"torch.compile(options={{{option!r}: ...}}) has no effect on neuron"
+        )
     return graphs.Settings(str(name), fallback=bool(fallback))
-
-
-def tell(text: str) -> None:
-    """Warns, once for each text."""
-    with _lock:
-        if text in _told:
-            return
-        _told.add(text)
-    warnings.warn(text, stacklevel=2)

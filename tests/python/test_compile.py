@@ -11,7 +11,7 @@ from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 from torch.utils.checkpoint import checkpoint
 
 import torch_neuronx
-from torch_neuronx import neuron_dynamo_backend
+from torch_neuronx import graphs
 from torch_neuronx.neuron_dynamo_backend import (
     get_dynamo_metrics,
     reset_dynamo_metrics,
@@ -435,8 +435,6 @@ def test_scan_map_and_associative_scan():
 
 def test_programs_hold_branches_and_loops():
     """Not both branches, not the loop unrolled."""
-    from torch_neuronx import graphs
-
     texts = []
     build = graphs.Graph.preserve
 
@@ -530,7 +528,7 @@ def test_inductor_still_gets_the_cpu_s_graphs(monkeypatch):
 
 
 def test_mode_and_unknown_options_are_reported_once(monkeypatch):
-    monkeypatch.setattr(neuron_dynamo_backend, "_told", set())
+    monkeypatch.setattr(graphs, "_told", set())
     x = torch.ones(2, device="neuron")
     with pytest.warns(UserWarning, match="max-autotune"):
         compiled(lambda x: x + 1, mode="max-autotune")(x)
@@ -587,6 +585,19 @@ def test_fallback_execution(monkeypatch, how):
     torch.testing.assert_close(actual.cpu(), torch.fft.rfft(x).real)
     assert get_dynamo_metrics()["fallbacks"] == 1
     torch_neuronx.clear_op_tracking()  # the transform ran on the host, as it told
+
+
+def test_fallback_execution_of_a_graph_with_symbolic_sizes():
+    x = torch.randn(8)
+    function = compiled(
+        lambda x: torch.fft.rfft(x).real,
+        dynamic=True,
+        options={"fallback_execution": True},
+    )
+    for n in (8, 6):
+        actual = function(x[:n].to("neuron"))
+        torch.testing.assert_close(actual.cpu(), torch.fft.rfft(x[:n]).real)
+    torch_neuronx.clear_op_tracking()
 
 
 def test_artefacts_are_kept_on_request(monkeypatch, tmp_path):
