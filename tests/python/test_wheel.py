@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PACKAGE = ROOT / "python" / "torch_neuronx"
+SOURCES = ROOT / "python"
 TIMEOUT = 280
 
 PROGRAM = """
@@ -47,7 +47,7 @@ def test_wheel_has_libraries_modules_and_entry_points(wheel):
     assert libraries == {
         f"torch_neuronx/{name}" for name in ("_C", "libnrt_sim", "libtorch_neuronx")
     }
-    sources = {str(path.relative_to(PACKAGE.parent)) for path in PACKAGE.rglob("*.py")}
+    sources = {str(path.relative_to(SOURCES)) for path in SOURCES.rglob("*.py")}
     assert {n for n in names if n.endswith(".py")} == sources
     for group in ("torch.backends", "torch_dynamo_backends", "console_scripts"):
         assert f"[{group}]" in text
