@@ -28,17 +28,22 @@ def pip(*arguments: str | Path) -> None:
     assert result.returncode == 0, result.stdout + result.stderr
 
 
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory) -> Path:
+def build_wheel(folder: Path) -> Path:
     if not (ROOT / "build" / "CMakeCache.txt").exists():
         pytest.skip("the tree has not been built; a cold build takes minutes")
-    folder = tmp_path_factory.mktemp("wheel")
     pip("wheel", ROOT, "--no-build-isolation", "--no-deps", "-w", folder)
     (path,) = folder.glob("torch_neuronx-*.whl")
     return path
 
 
-def test_wheel_has_libraries_modules_and_entry_points(wheel):
+def test_wheel_has_what_it_needs_and_runs(tmp_path):
+    """One test: two builds at a time would share a folder."""
+    wheel = build_wheel(tmp_path)
+    check_contents(wheel)
+    check_installed(wheel, tmp_path)
+
+
+def check_contents(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
         (entry_points,) = (n for n in names if n.endswith("entry_points.txt"))
@@ -53,7 +58,7 @@ def test_wheel_has_libraries_modules_and_entry_points(wheel):
         assert f"[{group}]" in text
 
 
-def test_installed_wheel_runs(wheel, tmp_path):
+def check_installed(wheel: Path, tmp_path: Path) -> None:
     target = tmp_path / "site"
     pip("install", "--no-deps", "--no-index", "--target", target, wheel)
     result = subprocess.run(
