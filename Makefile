@@ -16,7 +16,8 @@ VENV := .venv
 PY := $(VENV)/bin/python
 PIP := $(PY) -m pip --disable-pip-version-check
 STAMPS := $(VENV)/.stamps
-CPP := $(wildcard $(addprefix csrc/,*/*.h */*.cpp */*/*.h */*/*.cpp)) \
+CPP := $(wildcard $(addprefix csrc/,*/*.h */*.cpp */*/*.h */*/*.cpp */*/*/*.h \
+         */*/*/*.cpp)) \
        $(wildcard $(addprefix tests/,cpp/*.h cpp/*.cpp bench/*.cpp)) \
        $(wildcard csrc/*.h csrc/*.cpp examples/cpp/*.cpp)
 

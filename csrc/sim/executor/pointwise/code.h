@@ -16,21 +16,19 @@ namespace neuronx::sim::pointwise {
 inline constexpr int64_t kBlock = 1024;
 
 // name, operands
-#define NEURONX_POINTWISE_OPCODES(X)                                           \
-  X(Neg, 1)                                                                    \
-  X(Abs, 1)                                                                    \
-  X(Relu, 1) X(Exp, 1) X(Exp2, 1) X(Expm1, 1) X(Log, 1) X(Log1p, 1) X(Log2, 1) \
-      X(Log10, 1) X(Sqrt, 1) X(Rsqrt, 1) X(Reciprocal, 1) X(Sin, 1) X(Cos, 1)  \
-          X(Tan, 1) X(Tanh, 1) X(Sigmoid, 1) X(Silu, 1) X(Gelu, 1)             \
-              X(GeluTanh, 1) X(Erf, 1) X(Erfc, 1) X(Floor, 1) X(Ceil, 1)       \
-                  X(Trunc, 1) X(Round, 1) X(Sign, 1) X(Not, 1) X(IsNan, 1)     \
-                      X(ToBool, 1) X(ToBFloat16, 1) X(ToFloat16, 1) X(Add, 2)  \
-                          X(Sub, 2) X(Mul, 2) X(Div, 2) X(Maximum, 2)          \
-                              X(Minimum, 2) X(Eq, 2) X(Ne, 2) X(Lt, 2)         \
-                                  X(Le, 2) X(Gt, 2) X(Ge, 2) X(And, 2)         \
-                                      X(Or, 2) X(Pow, 2) X(ClampMin, 2)        \
-                                          X(ClampMax, 2) X(AddScaled, 3)       \
-                                              X(Where, 3)
+// clang-format off
+#define NEURONX_POINTWISE_OPCODES(X)                                        \
+  X(Neg, 1) X(Abs, 1) X(Relu, 1) X(Exp, 1) X(Exp2, 1) X(Expm1, 1)           \
+  X(Log, 1) X(Log1p, 1) X(Log2, 1) X(Log10, 1) X(Sqrt, 1) X(Rsqrt, 1)       \
+  X(Reciprocal, 1) X(Sin, 1) X(Cos, 1) X(Tan, 1) X(Tanh, 1) X(Sigmoid, 1)   \
+  X(Silu, 1) X(Gelu, 1) X(GeluTanh, 1) X(Erf, 1) X(Erfc, 1) X(Floor, 1)     \
+  X(Ceil, 1) X(Trunc, 1) X(Round, 1) X(Sign, 1) X(Not, 1) X(IsNan, 1)       \
+  X(ToBool, 1) X(ToBFloat16, 1) X(ToFloat16, 1)                             \
+  X(Add, 2) X(Sub, 2) X(Mul, 2) X(Div, 2) X(Maximum, 2) X(Minimum, 2)       \
+  X(Eq, 2) X(Ne, 2) X(Lt, 2) X(Le, 2) X(Gt, 2) X(Ge, 2) X(And, 2) X(Or, 2)  \
+  X(Pow, 2) X(ClampMin, 2) X(ClampMax, 2)                                   \
+  X(AddScaled, 3) X(Where, 3)
+// clang-format on
 
 enum class Opcode : uint8_t {
 #define X(name, operands) name,
