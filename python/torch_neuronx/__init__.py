@@ -55,10 +55,16 @@ _EXPORTS = {
     "reset_peak_memory_stats": "neuron.memory",
 }
 
-__all__ = ["__version__", *_EXPORTS]
+# Modules to be reached by attribute, imported at first use.
+_MODULES = ("generation", "neuron_dynamo_backend")
+
+__all__ = ["__version__", *_EXPORTS, *_MODULES]
 
 
 def __getattr__(name: str) -> _Any:
+    if name in _MODULES:
+        _startup.start()
+        return _import_module(f"{__name__}.{name}")
     if name not in _EXPORTS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     _startup.start()
@@ -72,4 +78,4 @@ def __getattr__(name: str) -> _Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_EXPORTS})
+    return sorted({*globals(), *_EXPORTS, *_MODULES})

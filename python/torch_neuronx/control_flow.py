@@ -83,11 +83,7 @@ def _body(
 
     def body(builder: Any, ids: list[int]) -> list[int]:
         inner = emitter.region(builder)
-        parameters = [
-            Operand(id_, operand.fake)
-            for id_, operand in zip(ids, operands, strict=True)
-        ]
-        results = inner.emit(module, parameters)
+        results = inner.emit(module, _rewrap(ids, operands))
         return [operand.id for operand in _operands(inner, tree_leaves(results))]
 
     return body

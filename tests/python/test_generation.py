@@ -3,6 +3,8 @@
 
 import copy
 import math
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -54,6 +56,14 @@ def compilations():
         get_dynamo_metrics()["programs"],
         torch_neuronx.metrics().get("programs_compiled", 0),
     )
+
+
+def test_is_an_attribute_of_the_package():
+    program = "import torch_neuronx; print(torch_neuronx.generation.buckets(20))"
+    result = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=120
+    )
+    assert result.stdout == "[16, 32]\n", result.stderr
 
 
 def test_buckets():

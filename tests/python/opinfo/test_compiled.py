@@ -76,7 +76,9 @@ class TestCompiledOperators(TestCase):
     def test_static(self, device, dtype, op):
         self.check(op, dynamic=False)
 
-    @ops(ENTRIES[:: 1 if compare.EXHAUSTIVE else 3], allowed_dtypes=(torch.float32,))
+    @ops(
+        ENTRIES[:: 1 if compare.EXHAUSTIVE else SHARDS], allowed_dtypes=(torch.float32,)
+    )
     def test_dynamic(self, device, dtype, op):
         self.check(op, dynamic=True)
 
