@@ -2,6 +2,7 @@
 """torch.compile on the device computes what eager computes on the CPU."""
 
 import copy
+import random
 import warnings
 
 import pytest
@@ -688,6 +689,57 @@ def test_pointwise_regions_propagate_nan_and_infinity():
     actual = compiled(function)(*to_neuron((x, y)))
     for a, b in zip(actual, expected, strict=True):
         torch.testing.assert_close(a.cpu(), b, equal_nan=True, rtol=1e-6, atol=0)
+
+
+def test_tanh_in_a_region_is_within_its_bound():
+    special = torch.tensor(
+        [0.0, -0.0, float("inf"), -float("inf"), float("nan"), 1e-40]
+    )
+    x = torch.cat(
+        [special, torch.linspace(-20, 20, 100_001), torch.logspace(-8, 1, 999)]
+    )
+    actual = compiled(lambda x: (x * 1.0).tanh())(x.to("neuron")).cpu()
+    torch.testing.assert_close(
+        actual.double(), x.double().tanh(), rtol=4e-7, atol=0, equal_nan=True
+    )
+    assert actual.abs().nan_to_num().max() == 1
+    assert torch.equal(actual.signbit(), x.signbit())
+
+
+BINARY = (torch.add, torch.sub, torch.mul, torch.maximum, torch.minimum)
+UNARY = (torch.neg, torch.exp, torch.relu, torch.sigmoid, torch.square, torch.abs)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_random_pointwise_graphs_equal_the_cpu(seed):
+    """Values used once and often, at once and late, as either operand."""
+    choose = random.Random(seed)
+    steps = []
+    for known in range(3, 33):
+        pick = [max(choose.randrange(known), choose.randrange(known)) for _ in range(3)]
+        steps.append((choose.choice(["unary", "binary", "where", "scale"]), pick))
+    operators = [(choose.choice(UNARY), choose.choice(BINARY)) for _ in steps]
+    results = choose.sample(range(3, 33), 4) + [32]
+
+    def function(x, y, z):
+        values = [x, y, z]
+        for (kind, (a, b, c)), (unary, binary) in zip(steps, operators, strict=True):
+            if kind == "unary":
+                value = unary(values[a])
+            elif kind == "binary":
+                value = binary(values[a], values[b])
+            elif kind == "where":
+                value = torch.where(values[a] > 0, values[b], values[c])
+            else:
+                value = torch.sub(values[a], values[b], alpha=0.5) * 1.5
+            values.append(value.clamp(-4, 4))
+        return tuple(values[i] for i in results)
+
+    arguments = tuple(torch.randn(3, 9, 300))
+    expected = function(*arguments)
+    actual = compiled(function)(*to_neuron(arguments))
+    for a, b in zip(actual, expected, strict=True):
+        torch.testing.assert_close(a.cpu(), b, rtol=1e-5, atol=1e-5, equal_nan=True)
 
 
 def test_pointwise_region_over_its_own_operand():

@@ -231,12 +231,12 @@ Register power(Arguments& a) {
   const double exponent = a.number(1);
   const Register x = a.in(0);
   if (exponent == 2)
-    return a(Mul, x, x);
+    return a(Square, x);
   require(a.result() == DType::Float32);
   if (exponent == 1)
     return x;
   if (exponent == 3)
-    return a(Mul, a(Mul, x, x), x);
+    return a(Mul, a(Square, x), x);
   if (exponent == 0.5)
     return a(Sqrt, x);
   if (exponent == -0.5)
@@ -244,7 +244,7 @@ Register power(Arguments& a) {
   if (exponent == -1)
     return a(Reciprocal, x);
   if (exponent == -2)
-    return a(Reciprocal, a(Mul, x, x));
+    return a(Reciprocal, a(Square, x));
   return a(Pow, x, a.constant(exponent));
 }
 
@@ -327,7 +327,7 @@ Register sigmoid_backward(Arguments& a) {
 Register tanh_backward(Arguments& a) {
   require(a.result() == DType::Float32);
   const Register y = a.in(1);
-  return a(Mul, a.in(0), a(Sub, a.constant(1), a(Mul, y, y)));
+  return a(Mul, a.in(0), a(Sub, a.constant(1), a(Square, y)));
 }
 
 Register gelu_backward(Arguments& a) {
@@ -336,7 +336,7 @@ Register gelu_backward(Arguments& a) {
   const Register x = a.in(1);
   const Register erf = a(Erf, a(Mul, x, a.constant(M_SQRT1_2)));
   const Register cdf = a(Mul, a.constant(0.5), a(Add, a.constant(1), erf));
-  const Register square = a(Mul, x, x);
+  const Register square = a(Square, x);
   const Register pdf = a(Mul,
                          a.constant(M_2_SQRTPI * M_SQRT1_2 * 0.5),
                          a(Exp, a(Mul, square, a.constant(-0.5))));
@@ -511,7 +511,9 @@ Builder::Register Builder::emit(Opcode opcode,
                                 Register b,
                                 Register c) {
   const Register result = fresh();
-  instructions_.push_back({opcode, result, a, b < 0 ? a : b, c < 0 ? a : c});
+  if (opcode == Opcode::Mul && a == b)
+    opcode = Opcode::Square, b = -1;
+  instructions_.push_back({opcode, result, a, b, c});
   return result;
 }
 
@@ -553,75 +555,6 @@ void set_layout(Load& load,
   auto layout = collapse(shape, strides);
   load.size = std::move(layout.size);
   load.stride = std::move(layout.stride);
-}
-
-Region Builder::finish(const std::vector<int32_t>& results) {
-  // The last instruction that needs each register; stores come after all.
-  const auto end = static_cast<int32_t>(instructions_.size());
-  std::vector<int32_t> last(registers_, -1), first(registers_, end);
-  for (int32_t k = 0; k < end; ++k)
-    for (Register r :
-         {instructions_[k].a, instructions_[k].b, instructions_[k].c}) {
-      last[r] = k;
-      first[r] = std::min(first[r], k);
-    }
-  for (int32_t value : results)
-    last[values_.at(value)] = end;
-
-  Region region;
-  Code& code = region.code;
-  code.numel = type(results[0]).numel();
-  std::vector<int16_t> slot(registers_, -1);
-  std::vector<int16_t> free;
-  const auto take = [&](Register r) {
-    if (free.empty()) {
-      slot[r] = code.slots++;
-    } else {
-      slot[r] = free.back();
-      free.pop_back();
-    }
-  };
-  for (const auto& [value, r] : numbers_) {
-    slot[r] = code.slots++;
-    code.constants.push_back({slot[r], value});
-    last[r] = end + 1;  // never given back
-  }
-  std::stable_sort(
-      reads_.begin(), reads_.end(), [&](const Read& a, const Read& b) {
-        return first[a.result] < first[b.result];
-      });
-  auto read = reads_.begin();
-  const auto load_before = [&](int32_t k) {
-    for (; read != reads_.end() && first[read->result] <= k; ++read) {
-      take(read->result);
-      code.loads.push_back(
-          {read->operand, slot[read->result], read->dtype, {}, {}, k});
-      region.shapes.push_back(read->shape);
-    }
-  };
-  const auto give_back = [&](Register r, int32_t k) {
-    if (last[r] == k && slot[r] >= 0) {
-      free.push_back(slot[r]);
-      last[r] = end + 1;
-    }
-  };
-  for (int32_t k = 0; k < end; ++k) {
-    load_before(k);
-    const Virtual& i = instructions_[k];
-    const int16_t a = slot[i.a], b = slot[i.b], c = slot[i.c];
-    for (Register r : {i.a, i.b, i.c})
-      give_back(r, k);
-    take(i.result);
-    code.instructions.push_back({i.opcode, slot[i.result], a, b, c});
-    if (last[i.result] < 0)
-      free.push_back(slot[i.result]);
-  }
-  load_before(end);
-  for (size_t r = 0; r < results.size(); ++r)
-    code.stores.push_back({static_cast<int32_t>(r),
-                           slot[values_.at(results[r])],
-                           type(results[r]).dtype});
-  return region;
 }
 
 }  // namespace neuronx::sim::pointwise

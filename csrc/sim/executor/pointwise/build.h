@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Builds the Code of a region, operator by operator.
+// Builds the Code of a region, operator by operator; schedule.cpp orders it.
 #pragma once
 
 #include <map>
@@ -40,10 +40,11 @@ class Builder {
 
  private:
   friend class Arguments;
+  friend class Schedule;
   using Register = int32_t;
   struct Virtual {
     Opcode opcode;
-    Register result, a, b, c;
+    Register result, a, b, c;  // -1 for none
   };
 
   const ir::TensorType& type(int32_t value) const { return flat_.types[value]; }

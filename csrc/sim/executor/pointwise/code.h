@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Code: a pointwise region as instructions over blocks of float32 numbers that
-// stay in the first-level cache. bfloat16 and float16 values are rounded after
-// each operator as ATen rounds them; bool is 0 or 1.
+// stay in the first-level cache, and within chains of cheap operators in
+// registers. bfloat16 and float16 values are rounded after each operator as
+// ATen rounds them; bool is 0 or 1.
 #pragma once
 
 #include <cstdint>
@@ -15,31 +16,83 @@ namespace neuronx::sim::pointwise {
 // Numbers of one block. With a dozen live blocks this fills 48 KiB.
 inline constexpr int64_t kBlock = 1024;
 
-// name, operands
+// Functions: each a kernel of its own over a block. name, operands
 // clang-format off
-#define NEURONX_POINTWISE_OPCODES(X)                                        \
-  X(Neg, 1) X(Abs, 1) X(Relu, 1) X(Exp, 1) X(Exp2, 1) X(Expm1, 1)           \
-  X(Log, 1) X(Log1p, 1) X(Log2, 1) X(Log10, 1) X(Sqrt, 1) X(Rsqrt, 1)       \
-  X(Reciprocal, 1) X(Sin, 1) X(Cos, 1) X(Tan, 1) X(Tanh, 1) X(Sigmoid, 1)   \
-  X(Silu, 1) X(Gelu, 1) X(GeluTanh, 1) X(Erf, 1) X(Erfc, 1) X(Floor, 1)     \
-  X(Ceil, 1) X(Trunc, 1) X(Round, 1) X(Sign, 1) X(Not, 1) X(IsNan, 1)       \
-  X(ToBool, 1) X(ToBFloat16, 1) X(ToFloat16, 1)                             \
-  X(Add, 2) X(Sub, 2) X(Mul, 2) X(Div, 2) X(Maximum, 2) X(Minimum, 2)       \
-  X(Eq, 2) X(Ne, 2) X(Lt, 2) X(Le, 2) X(Gt, 2) X(Ge, 2) X(And, 2) X(Or, 2)  \
-  X(Pow, 2) X(ClampMin, 2) X(ClampMax, 2)                                   \
-  X(AddScaled, 3) X(Where, 3)
+#define NEURONX_POINTWISE_FUNCTIONS(X)                                      \
+  X(Exp, 1) X(Exp2, 1) X(Expm1, 1) X(Log, 1) X(Log1p, 1) X(Log2, 1)         \
+  X(Log10, 1) X(Sin, 1) X(Cos, 1) X(Tan, 1) X(Sigmoid, 1) X(Silu, 1)        \
+  X(Gelu, 1) X(GeluTanh, 1) X(Erf, 1) X(Erfc, 1) X(Pow, 2)
+// Steps of a chain, in which a value goes from one to the next in registers.
+// name, operands, expression of the value `a` that is passed on, `b` and `c`
+#define NEURONX_POINTWISE_STEPS(X)                                          \
+  X(Neg, 1, a.neg())                                                        \
+  X(Abs, 1, a.abs())                                                        \
+  X(Relu, 1, at::vec::clamp_min(a, V(0.0f)))                                \
+  X(Sqrt, 1, a.sqrt())                                                      \
+  X(Rsqrt, 1, a.rsqrt())                                                    \
+  X(Reciprocal, 1, a.reciprocal())                                          \
+  X(Square, 1, a * a)                                                       \
+  X(Tanh, 1, tanh(a))                                                       \
+  X(Floor, 1, a.floor())                                                    \
+  X(Ceil, 1, a.ceil())                                                      \
+  X(Trunc, 1, a.trunc())                                                    \
+  X(Round, 1, a.round())                                                    \
+  X(Sign, 1, truth(V(0.0f) < a) - truth(a < V(0.0f)))                       \
+  X(Not, 1, truth(a == V(0.0f)))                                            \
+  X(IsNan, 1, truth(a != a))                                                \
+  X(ToBool, 1, truth(a != V(0.0f)))                                         \
+  X(ToBFloat16, 1, to_bfloat16(a))                                          \
+  X(ToFloat16, 1, to_float16(a))                                            \
+  X(Add, 2, a + b)                                                          \
+  X(Sub, 2, a - b)                                                          \
+  X(SubFrom, 2, b - a)                                                      \
+  X(Mul, 2, a * b)                                                          \
+  X(Div, 2, a / b)                                                          \
+  X(DivInto, 2, b / a)                                                      \
+  X(Maximum, 2, at::vec::maximum(a, b))                                     \
+  X(Minimum, 2, at::vec::minimum(a, b))                                     \
+  X(ClampMin, 2, at::vec::clamp_min(a, b))                                  \
+  X(ClampMax, 2, at::vec::clamp_max(a, b))                                  \
+  X(Eq, 2, truth(a == b))                                                   \
+  X(Ne, 2, truth(a != b))                                                   \
+  X(Lt, 2, truth(a < b))                                                    \
+  X(Le, 2, truth(a <= b))                                                   \
+  X(Gt, 2, truth(a > b))                                                    \
+  X(Ge, 2, truth(a >= b))                                                   \
+  X(And, 2, truth(a != V(0.0f)) * truth(b != V(0.0f)))                      \
+  X(Or, 2, at::vec::maximum(truth(a != V(0.0f)), truth(b != V(0.0f))))      \
+  X(AddScaled, 3, at::vec::fmadd(b, c, a))                                  \
+  X(ScaleAdd, 3, at::vec::fmadd(a, b, c))                                   \
+  X(Where, 3, V::blendv(c, b, a != V(0.0f)))                                \
+  X(WhereThen, 3, V::blendv(c, a, b != V(0.0f)))                            \
+  X(WhereElse, 3, V::blendv(a, c, b != V(0.0f)))
 // clang-format on
 
 enum class Opcode : uint8_t {
-#define X(name, operands) name,
-  NEURONX_POINTWISE_OPCODES(X)
+#define X(name, ...) name,
+  NEURONX_POINTWISE_FUNCTIONS(X) NEURONX_POINTWISE_STEPS(X)
 #undef X
 };
 
-// result = opcode(a, b, c), slots of one block each.
-struct Instruction {
+constexpr bool is_function(Opcode opcode) {
+  return opcode < Opcode::Neg;
+}
+
+// One step of a chain. Slots that are not needed are -1.
+struct Link {
   Opcode opcode;
-  int16_t result, a, b = 0, c = 0;
+  bool is_number;  // b is `number` and not a slot
+  int16_t b, c;
+  int16_t keep;  // where the value is stored besides
+  float number;
+};
+
+// A function: result = opcode(a, b). A chain: the value of slot a goes through
+// the links that follow those of the chain before, the last value to result.
+struct Instruction {
+  Opcode opcode;  // of functions
+  int16_t result, a, b;
+  int32_t links = 0;  // of chains
 };
 
 // An operand of the region: dense, or seen through strides in the row-major
@@ -71,6 +124,7 @@ struct Code {
   std::vector<Constant> constants;  // their slots hold nothing else
   std::vector<Load> loads;          // by position
   std::vector<Instruction> instructions;
+  std::vector<Link> links;
   std::vector<Store> stores;  // after all instructions
 };
 
@@ -79,11 +133,21 @@ struct Code {
 // of its item size.
 void run(const Code& code, const void* const* operands, void* const* results);
 
-using Kernel = void (*)(float* result,
-                        const float* a,
-                        const float* b,
-                        const float* c);
-// By opcode, each for a whole block.
-const Kernel* kernels();
+// A link on one block.
+struct Step {
+  Opcode opcode;
+  float number;
+  const float *b, *c;  // b is null: it is `number`
+  float* keep;         // or null
+};
+
+// What one instruction set has to offer, each for a whole block. `result` may
+// be an operand; what is kept may not.
+struct Kernels {
+  using Function = void (*)(float* result, const float* a, const float* b);
+  const Function* functions;  // by opcode
+  void (*chain)(float* result, const float* a, const Step* steps, int32_t n);
+};
+const Kernels& kernels();
 
 }  // namespace neuronx::sim::pointwise

@@ -15,14 +15,14 @@ namespace neuronx::sim::pointwise {
 
 // One per instruction set that is built: see csrc/CMakeLists.txt.
 namespace baseline {
-const Kernel* kernels();
+const Kernels& kernels();
 }
 #if defined(__x86_64__)
 namespace avx2 {
-const Kernel* kernels();
+const Kernels& kernels();
 }
 namespace avx512 {
-const Kernel* kernels();
+const Kernels& kernels();
 }
 #endif
 
@@ -159,7 +159,7 @@ void run_blocks(const Code& code,
                 void* const* results,
                 int64_t first,
                 int64_t last) {
-  const Kernel* kernel = kernels();
+  const Kernels& kernel = kernels();
   float* memory = scratch(code.slots);
   const auto own = [&](int16_t slot) { return memory + slot * kBlock; };
   for (const Constant& constant : code.constants)
@@ -167,6 +167,7 @@ void run_blocks(const Code& code,
   // Where the content of each slot is: dense float32 operands are read where
   // they lie.
   thread_local std::vector<const float*> at;
+  thread_local std::vector<Step> steps;
   at.resize(code.slots);
   for (int16_t slot = 0; slot < code.slots; ++slot)
     at[slot] = own(slot);
@@ -174,6 +175,7 @@ void run_blocks(const Code& code,
     const int64_t begin = block * kBlock;
     const int64_t n = std::min(kBlock, code.numel - begin);
     auto next = code.loads.begin();
+    auto link = code.links.begin();
     for (size_t k = 0; k <= code.instructions.size(); ++k) {
       for (; next != code.loads.end() && next->position == int32_t(k); ++next) {
         const void* data = operands[next->operand];
@@ -188,7 +190,21 @@ void run_blocks(const Code& code,
       if (k == code.instructions.size())
         break;
       const Instruction& i = code.instructions[k];
-      kernel[size_t(i.opcode)](own(i.result), at[i.a], at[i.b], at[i.c]);
+      if (i.links == 0) {
+        kernel.functions[size_t(i.opcode)](own(i.result), at[i.a], at[i.b]);
+      } else {
+        steps.clear();
+        for (const auto end = link + i.links; link != end; ++link) {
+          if (link->keep >= 0)
+            at[link->keep] = own(link->keep);
+          steps.push_back({link->opcode,
+                           link->number,
+                           link->b < 0 ? nullptr : at[link->b],
+                           link->c < 0 ? nullptr : at[link->c],
+                           link->keep < 0 ? nullptr : own(link->keep)});
+        }
+        kernel.chain(own(i.result), at[i.a], steps.data(), i.links);
+      }
       at[i.result] = own(i.result);
     }
     for (const Store& store : code.stores)
@@ -198,9 +214,9 @@ void run_blocks(const Code& code,
 
 }  // namespace
 
-const Kernel* kernels() {
+const Kernels& kernels() {
 #if defined(__x86_64__)
-  static const Kernel* chosen =
+  static const Kernels& chosen =
       __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
               __builtin_cpu_supports("avx512vl") &&
               __builtin_cpu_supports("avx512dq")
