@@ -6,6 +6,7 @@ import os
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 DECOMPOSED = os.environ.get("TORCH_NEURONX_SIM_NUMERICS") == "decomposed"
@@ -243,3 +244,43 @@ def test_large_reductions_are_close_to_float64():
     torch.testing.assert_close(y.var().cpu().double(), exact.var(), rtol=1e-4, atol=0)
     assert y.amax().item() == x.amax().item()
     assert y.argmax().item() == x.argmax().item()
+
+
+CONTRACTIONS = {
+    "few rows": lambda x, y: x[:4] @ y.t(),
+    "many rows": lambda x, y: x @ y.t(),
+    "both plain": lambda x, y: x @ y.t().contiguous(),
+    "vector": lambda x, y: x @ y[0],
+    "bias": lambda x, y: torch.addmm(y[:, 0], x, y.t(), beta=0.5, alpha=2),
+    "batches": lambda x, y: x.view(4, -1, 96) @ y.view(4, -1, 96).mT,
+    "batches and bias": lambda x, y: torch.baddbmm(
+        x.view(4, -1, 96)[:, :, :1], x.view(4, -1, 96), y.view(4, -1, 96).mT
+    ),
+    "convolution": lambda x, y: F.conv2d(
+        x.view(2, 3, -1, 32), y.view(-1, 3, 4, 4)[:8], stride=2
+    ),
+    "transposed": lambda x, y: F.conv_transpose1d(
+        x.view(2, 8, -1), y.view(-1)[:192].view(8, 4, 6)
+    ),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("name", CONTRACTIONS)
+def test_contractions_accumulate_in_float32_and_round_once(name, dtype):
+    function = CONTRACTIONS[name]
+    torch.manual_seed(0)
+    x, y = torch.randn(2, 64, 96).to(dtype)
+
+    def run(device, dtype):
+        leaves = [t.to(device, dtype).requires_grad_() for t in (x, y)]
+        out = function(*leaves)
+        return out, *torch.autograd.grad(out, leaves, torch.ones_like(out))
+
+    half_ulp = torch.finfo(dtype).eps / 2
+    for actual, exact in zip(
+        run("neuron", dtype), run("cpu", torch.float64), strict=True
+    ):
+        torch.testing.assert_close(
+            actual.cpu().double(), exact, rtol=half_ulp * 1.01, atol=2e-3
+        )

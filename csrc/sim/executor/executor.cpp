@@ -14,6 +14,7 @@
 #include "sim/executor/flatten.h"
 #include "sim/executor/fusion.h"
 #include "sim/executor/plan.h"
+#include "sim/executor/widen.h"
 
 namespace neuronx::sim {
 namespace {
@@ -49,8 +50,10 @@ class PlannedExecutor final : public Executor {
     c10::InferenceMode guard;
     try {
       flat_ = flatten(program_, interpreter_);
-      if (!interpreter_.decomposed())
+      if (!interpreter_.decomposed()) {
+        widen(flat_);
         fuse(flat_);
+      }
       make_plan(plan_, flat_, interpreter_);
     } catch (const c10::Error& error) {
       throw std::runtime_error(error.what_without_backtrace());

@@ -3,6 +3,7 @@
 // whole are replaced by their bodies.
 #pragma once
 
+#include <deque>
 #include <memory>
 #include <vector>
 
@@ -35,6 +36,8 @@ struct Flat {
   std::vector<int32_t> parameters, results;
   std::vector<int32_t> aliases;
   std::vector<FlatOp> ops;
+  // What passes add, which the program does not hold.
+  std::deque<ir::Operation> own;
 };
 
 // Keeps pointers into `program`. Operations that no result depends on are
