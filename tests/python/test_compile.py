@@ -19,6 +19,7 @@ from torch_neuronx.neuron_dynamo_backend import (
 )
 
 pytestmark = pytest.mark.timeout(300)
+INF, NAN = float("inf"), float("nan")
 
 
 @pytest.fixture(autouse=True)
@@ -654,7 +655,7 @@ CHAINS = {
     "scalars": lambda x, y: (2 - x) / 3 + x.pow(2) - x.add(y, alpha=0.3) * x[0, 0],
     "activations": lambda x, y: F.silu(x) + F.gelu(y) * F.gelu(x, approximate="tanh"),
     "clamps": lambda x, y: x.clamp(-0.5, 0.5).maximum(y.clamp_min(0)).neg().abs(),
-    "branching": lambda x, y: (x.sin() * x.cos(), x.sin() + y, (x * y).sum(1)),
+    "branching": lambda x, y: (x.sin() * x.cos(), x.sin() + y, (x * y).mean(1)),
     "dtypes": lambda x, y: (x.to(torch.float32) * 3).to(x.dtype) + y.long(),
 }
 
@@ -669,7 +670,7 @@ def test_pointwise_regions_equal_the_cpu(chain, shape, dtype):
 
 
 def test_pointwise_regions_propagate_nan_and_infinity():
-    special = torch.tensor([float("nan"), float("inf"), -float("inf"), 0.0, -0.0, 1.0])
+    special = torch.tensor([NAN, INF, -INF, 0.0, -0.0, 1.0])
     x, y = torch.meshgrid(special, special, indexing="ij")
 
     def function(x, y):
@@ -689,6 +690,69 @@ def test_pointwise_regions_propagate_nan_and_infinity():
     actual = compiled(function)(*to_neuron((x, y)))
     for a, b in zip(actual, expected, strict=True):
         torch.testing.assert_close(a.cpu(), b, equal_nan=True, rtol=1e-6, atol=0)
+
+
+def softmax(x, y):
+    e = (x - x.amax(-1, keepdim=True)).exp()
+    return e / e.sum(-1, keepdim=True) * y
+
+
+def variance(x, y):
+    centred = x - x.mean(-1, keepdim=True)
+    scale = (centred.square().mean(-1, keepdim=True) + 1e-5).rsqrt()
+    return centred * scale * y[0] + y[1], scale
+
+
+def in_place(x, y):
+    z = x * 1.5
+    x.sub_(x.mean(-1, keepdim=True)).mul_(y)
+    return z - x.amax(-1, keepdim=True)
+
+
+ROWS = {
+    "RMS norm": lambda x, y: x * (x.pow(2).mean(-1, keepdim=True) + 1e-6).rsqrt() * y,
+    "softmax": softmax,
+    "variance": variance,
+    "dimension dropped": lambda x, y: x * (x * y).mean(-1).exp().unsqueeze(-1) + y,
+    "two reductions": lambda x, y: (
+        (x * y).amax(1) - (x * y).amin(1, keepdim=True)[:, 0]
+    ),
+    "two dimensions": lambda x, y: (x * y).unflatten(0, (-1, 3)).mean((-1, -2)),
+    "other rows": lambda x, y: (
+        (x * y).amax(-1).relu() + (x + y.amax(-1)[:, None]).sum()
+    ),
+    "transposed": lambda x, y: (x * 2).amax(-1)[: x.shape[1]] + x.t()[:3].amax(0)[0],
+    "in place": in_place,
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("shape", [(9, 33), (3, 5000), (66, 1024), (33, 1376)])
+@pytest.mark.parametrize("name", ROWS)
+def test_row_reductions_in_regions_equal_the_cpu(name, shape, dtype):
+    torch.manual_seed(0)
+    x, y = torch.randn(2, *shape).to(dtype)
+    on_device = to_neuron((x.clone(), y))
+    expected = ROWS[name](x, y)
+    actual = compiled(ROWS[name])(*on_device)
+    # A mean of bfloat16 that rounds the other way moves all of its row.
+    tolerance = {torch.float32: 1e-5, torch.bfloat16: 5e-2}[dtype]
+    close = {"rtol": tolerance, "atol": tolerance, "check_device": False}
+    torch.testing.assert_close(actual, expected, **close)
+    torch.testing.assert_close(on_device[0], x, **close)
+
+
+def test_row_reductions_propagate_nan_and_infinity():
+    x = torch.randn(8, 4000)
+    x[0, 3999], x[1, 5], x[2, 700], x[3] = NAN, INF, -INF, -INF
+
+    def function(x):
+        y = x * 1.0
+        return y.amax(-1), y.amin(-1), y.sum(-1), y.mean(-1)
+
+    actual = compiled(function)(x.to("neuron"))
+    for a, b in zip(actual, function(x), strict=True):
+        torch.testing.assert_close(a.cpu(), b, rtol=1e-4, atol=1e-4, equal_nan=True)
 
 
 def test_tanh_in_a_region_is_within_its_bound():

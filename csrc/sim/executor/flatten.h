@@ -15,7 +15,7 @@
 namespace neuronx::sim {
 
 namespace pointwise {
-struct Region;
+struct RegionStack;
 }
 
 struct FlatOp {
@@ -27,8 +27,9 @@ struct FlatOp {
   std::shared_ptr<AtenCall> call;
   Native native = nullptr;
   Writer writer = nullptr;
-  // A region of pointwise operators in the place of this one: see fusion.h.
-  std::shared_ptr<const pointwise::Region> fused = nullptr;
+  // Regions of pointwise operators in the place of this one: see fusion.h. What
+  // one of them passes on to the next is among both operands and results.
+  std::shared_ptr<const pointwise::RegionStack> fused = nullptr;
 };
 
 struct Flat {

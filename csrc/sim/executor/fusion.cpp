@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -10,12 +11,19 @@
 namespace neuronx::sim {
 namespace {
 
+using pointwise::Reduction;
+
 // How far behind its first operator a region may reach, and how large it may
 // get: what it keeps for its results stays in the cache with it.
 constexpr size_t kReach = 256;
 constexpr size_t kInstructions = 512;
 constexpr size_t kOperands = 24;
 constexpr size_t kResults = 8;
+// Rows that are reduced: shorter ones cost more than ATen's own, and of fewer
+// ones each would have to be shared by cores.
+constexpr int64_t kColumns = 32;
+constexpr int64_t kRows = 8;
+constexpr int64_t kOneCore = 16 * pointwise::kBlock;
 
 // A view with the elements of its operand in the same order.
 bool keeps_order(const FlatOp& op, const Flat& flat) {
@@ -54,6 +62,87 @@ std::optional<double> filled(const FlatOp& op, const Flat& flat) {
   if (const auto* v = std::get_if<bool>(&value))
     return double(*v);
   return std::nullopt;
+}
+
+struct RowReduction {
+  Reduction kind;
+  int64_t columns;
+};
+
+// A sum, mean, maximum or minimum over the last dimensions.
+std::optional<RowReduction> row_reduction(const FlatOp& op, const Flat& flat) {
+  static const std::map<std::string, Reduction> kNames{
+      {"aten.sum.dim_IntList", Reduction::Sum},
+      {"aten.mean.dim", Reduction::Mean},
+      {"aten.amax", Reduction::Max},
+      {"aten.amax.default", Reduction::Max},
+      {"aten.amin", Reduction::Min},
+      {"aten.amin.default", Reduction::Min}};
+  const auto name = kNames.find(op.op->name);
+  if (name == kNames.end() || !op.aten || op.operands.size() != 1 ||
+      op.op->arguments.size() < 2)
+    return std::nullopt;
+  const auto* dims = std::get_if<std::vector<int64_t>>(&op.op->arguments[1]);
+  const ir::TensorType& from = flat.types[op.operands[0]];
+  const DType to = flat.types[op.results[0]].dtype;
+  if (!dims || dims->empty() || !is_floating_point(from.dtype) ||
+      (to != from.dtype && to != DType::Float32) ||
+      from.dtype == DType::Float64)
+    return std::nullopt;
+  const auto rank = static_cast<int64_t>(from.shape.size());
+  std::set<int64_t> reduced;
+  for (int64_t d : *dims)
+    reduced.insert(d < 0 ? d + rank : d);
+  if (reduced.size() != dims->size() ||
+      *reduced.begin() != rank - int64_t(reduced.size()))
+    return std::nullopt;
+  int64_t columns = 1;
+  for (int64_t d : reduced)
+    columns *= from.shape[d];
+  const int64_t numel = from.numel();
+  if (columns < kColumns || (numel / columns < kRows && numel > kOneCore))
+    return std::nullopt;
+  return RowReduction{name->second, columns};
+}
+
+// Moves pointwise operators and views to the first of the others that needs
+// them: what belongs to one region is then together.
+void sink(Flat& flat) {
+  std::vector<int32_t> producer(flat.types.size(), -1);
+  std::vector<bool> done(flat.ops.size(), false);
+  std::vector<FlatOp> ops;
+  const auto is_late = [](const FlatOp& op) {
+    return op.aten && (op.aten->pointwise || op.aten->view);
+  };
+  std::vector<int32_t> stack;
+  const auto add = [&](int32_t i) {
+    stack.assign(1, i);
+    while (!stack.empty()) {
+      const int32_t top = stack.back();
+      const size_t before = stack.size();
+      if (!done[top]) {
+        const auto& operands = flat.ops[top].operands;
+        for (auto v = operands.rbegin(); v != operands.rend(); ++v)
+          if (producer[*v] >= 0 && !done[producer[*v]])
+            stack.push_back(producer[*v]);
+        if (stack.size() != before)
+          continue;
+        done[top] = true;
+        ops.push_back(flat.ops[top]);
+      }
+      stack.pop_back();
+    }
+  };
+  for (size_t i = 0; i < flat.ops.size(); ++i)
+    for (int32_t v : flat.ops[i].results)
+      producer[v] = int32_t(i);
+  for (size_t i = 0; i < flat.ops.size(); ++i)
+    if (!is_late(flat.ops[i]))
+      add(int32_t(i));
+  for (size_t i = 0; i < flat.ops.size(); ++i)
+    if (!done[i])
+      add(int32_t(i));
+  flat.ops = std::move(ops);
 }
 
 class Fuser {
@@ -95,6 +184,8 @@ class Fuser {
     int32_t seed;
     int64_t numel;
     std::vector<int32_t> members, views;
+    int64_t columns = 0;                           // of its reductions
+    std::map<int32_t, Reduction> reductions = {};  // by member
   };
 
   const ir::TensorType& result(const FlatOp& op) const {
@@ -105,17 +196,39 @@ class Fuser {
     const FlatOp& first = flat_.ops[seed];
     if (!first.aten || first.results.size() != 1)
       return std::nullopt;
+    const bool reduces = row_reduction(first, flat_).has_value();
     Growth growth{
-        pointwise::Builder(flat_), seed, result(first).numel(), {}, {}};
-    if (growth.numel < 2 || !join(growth, seed))
+        pointwise::Builder(flat_),
+        seed,
+        (reduces ? flat_.types[first.operands[0]] : result(first)).numel(),
+        {},
+        {}};
+    if (growth.numel < 2 ||
+        (reduces && !growth.builder.take(first.operands[0])))
+      return std::nullopt;
+    if (!(reduces ? reduce(growth, seed) : join(growth, seed)))
       return std::nullopt;
     const size_t end = std::min(flat_.ops.size(), size_t(seed) + kReach);
     for (size_t j = size_t(seed) + 1; j < end; ++j)
       if (growth.builder.size() < kInstructions &&
           growth.builder.operands().size() < kOperands &&
-          is_connected(growth, flat_.ops[j]))
+          is_connected(growth, flat_.ops[j]) && !reduce(growth, int32_t(j)))
         join(growth, int32_t(j));
     return finish(growth);
+  }
+
+  // Adds operator i if it reduces rows of what the region computes.
+  bool reduce(Growth& growth, int32_t i) {
+    const FlatOp& op = flat_.ops[i];
+    const auto found = row_reduction(op, flat_);
+    if (!found || region_[i] >= 0 || !growth.builder.has(op.operands[0]) ||
+        flat_.types[op.operands[0]].numel() != growth.numel ||
+        (growth.columns > 0 && growth.columns != found->columns))
+      return false;
+    growth.columns = found->columns;
+    growth.reductions[i] = found->kind;
+    growth.members.push_back(i);
+    return true;
   }
 
   // It reads what the region computes or what the region reads.
@@ -142,6 +255,9 @@ class Fuser {
       if (growth.builder.has(v))
         continue;
       const int32_t from = producer_[v];
+      // What the region reduces to is there after it only.
+      if (growth.reductions.contains(from))
+        return false;
       if (from >= 0)
         if (const auto number = filled(flat_.ops[from], flat_)) {
           if (std::isnan(*number))
@@ -182,19 +298,33 @@ class Fuser {
   }
 
   std::optional<FlatOp> finish(const Growth& growth) {
-    if (growth.members.size() < 2)
+    if (growth.members.size() < 2 && growth.reductions.empty())
       return std::nullopt;
     FlatOp op;
     op.op = flat_.ops[growth.seed].op;
-    for (int32_t i : growth.members)
-      if (escapes(growth, flat_.ops[i].results[0]))
-        op.results.push_back(flat_.ops[i].results[0]);
+    std::vector<pointwise::Output> outputs;
+    for (int32_t i : growth.members) {
+      const int32_t value = flat_.ops[i].results[0];
+      const auto reduced = growth.reductions.find(i);
+      if (reduced != growth.reductions.end())
+        outputs.push_back({flat_.ops[i].operands[0],
+                           flat_.types[value].dtype,
+                           reduced->second});
+      else if (escapes(growth, value))
+        outputs.push_back({value, flat_.types[value].dtype});
+      else
+        continue;
+      op.results.push_back(value);
+    }
     if (op.results.empty() || op.results.size() > kResults)
       return std::nullopt;
     auto builder = growth.builder;
     op.operands = builder.operands();
-    op.fused =
-        std::make_shared<const pointwise::Region>(builder.finish(op.results));
+    const int64_t columns = std::max<int64_t>(1, growth.columns);
+    pointwise::RegionStack stack{growth.numel / columns, columns, {}};
+    stack.stages.push_back(
+        builder.finish(outputs, growth.numel, growth.columns));
+    op.fused = std::make_shared<const pointwise::RegionStack>(std::move(stack));
     for (int32_t i : growth.members)
       region_[i] = growth.seed;
     // Views of what the region keeps to itself go with it.
@@ -210,11 +340,130 @@ class Fuser {
   std::vector<int32_t> region_;  // the first operator's, -1 for none
 };
 
+// Stacks regions: one that reduces rows, and those behind it that go on with
+// the same rows.
+class Stacker {
+ public:
+  explicit Stacker(Flat& flat)
+      : flat_(flat),
+        producer_(flat.types.size(), -1),
+        taken_(flat.ops.size(), false) {
+    for (size_t i = 0; i < flat.ops.size(); ++i)
+      for (int32_t v : flat.ops[i].results)
+        producer_[v] = int32_t(i);
+  }
+
+  void run() {
+    for (size_t i = 0; i < flat_.ops.size(); ++i) {
+      const FlatOp& op = flat_.ops[i];
+      if (taken_[i] || !op.fused || op.fused->columns < 2)
+        continue;
+      const size_t end = std::min(flat_.ops.size(), i + kReach);
+      for (size_t j = i + 1; j < end; ++j)
+        if (flat_.ops[j].fused && !taken_[j] && fits(i, j))
+          add(i, j);
+    }
+    size_t kept = 0;
+    for (size_t i = 0; i < flat_.ops.size(); ++i)
+      if (!taken_[i]) {
+        if (kept != i)
+          flat_.ops[kept] = std::move(flat_.ops[i]);
+        ++kept;
+      }
+    flat_.ops.resize(kept);
+  }
+
+ private:
+  // What the value is seen of, by views that keep its order.
+  int32_t origin(int32_t v) const {
+    while (producer_[v] >= 0 && keeps_order(flat_.ops[producer_[v]], flat_))
+      v = flat_.ops[producer_[v]].operands[0];
+    return v;
+  }
+
+  // Row r of a region of `shape` needs no other row of the operand.
+  static bool is_aligned(ir::Shape operand,
+                         const ir::Shape& shape,
+                         int64_t columns) {
+    operand.insert(operand.begin(), shape.size() - operand.size(), 1);
+    size_t d = shape.size();
+    for (int64_t broadcast = 1; broadcast < columns; --d) {
+      if (d == 0 || operand[d - 1] != 1)
+        return operand == shape;
+      broadcast *= shape[d - 1];
+      if (broadcast > columns)
+        return operand == shape;
+    }
+    return std::equal(operand.begin(), operand.begin() + d, shape.begin());
+  }
+
+  bool fits(size_t i, size_t j) const {
+    const pointwise::RegionStack& stack = *flat_.ops[i].fused;
+    const FlatOp& op = flat_.ops[j];
+    const pointwise::Region& region = op.fused->stages[0];
+    const int64_t numel = region.code.numel;
+    const int64_t rows = stack.rows, columns = stack.columns;
+    const bool wide = numel == rows * columns;
+    if ((!wide && numel != rows) ||
+        (region.code.columns > 0 && !(wide && region.code.columns == columns)))
+      return false;
+    bool continues = false;
+    std::vector<bool> internal(op.operands.size());
+    for (size_t k = 0; k < op.operands.size(); ++k) {
+      const int32_t from = producer_[origin(op.operands[k])];
+      if (from > int32_t(i))
+        return false;
+      internal[k] = from == int32_t(i);
+      continues |= internal[k];
+    }
+    for (size_t k = 0; k < region.code.loads.size(); ++k) {
+      const int32_t operand = region.code.loads[k].operand;
+      if (internal[operand] &&
+          !is_aligned(flat_.types[op.operands[operand]].shape,
+                      region.shapes[k],
+                      wide ? columns : 1))
+        return false;
+    }
+    return continues;
+  }
+
+  void add(size_t i, size_t j) {
+    FlatOp& into = flat_.ops[i];
+    const FlatOp& op = flat_.ops[j];
+    pointwise::RegionStack stack = *into.fused;
+    pointwise::Region region = op.fused->stages[0];
+    for (pointwise::Load& load : region.code.loads) {
+      const int32_t v = op.operands[load.operand];
+      const auto known = std::ranges::find(into.operands, v);
+      load.operand = int32_t(known - into.operands.begin());
+      if (known == into.operands.end())
+        into.operands.push_back(v);
+    }
+    for (pointwise::Store& store : region.code.stores) {
+      const int32_t v = op.results[store.result];
+      store.result = int32_t(into.results.size());
+      into.results.push_back(v);
+      producer_[v] = int32_t(i);
+    }
+    stack.stages.push_back(std::move(region));
+    into.fused =
+        std::make_shared<const pointwise::RegionStack>(std::move(stack));
+    taken_[j] = true;
+  }
+
+  Flat& flat_;
+  std::vector<int32_t> producer_;
+  std::vector<bool> taken_;
+};
+
 }  // namespace
 
 void fuse(Flat& flat) {
-  if (flat.ops.size() > 1)
-    Fuser(flat).run();
+  if (flat.ops.size() < 2)
+    return;
+  sink(flat);
+  Fuser(flat).run();
+  Stacker(flat).run();
 }
 
 void FusedStep::operator()() {
@@ -224,7 +473,7 @@ void FusedStep::operator()() {
     from.push_back(operand.const_data_ptr());
   for (const at::Tensor& result : results)
     to.push_back(result.mutable_data_ptr());
-  pointwise::run(code, from.data(), to.data());
+  pointwise::run(stack, from.data(), to.data());
 }
 
 }  // namespace neuronx::sim

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Regions of pointwise operators that run in one pass over cache-sized blocks
-// (pointwise/code.h) instead of one pass over memory each.
+// Regions of pointwise operators and reductions that run in one pass over
+// cache-sized blocks (pointwise/code.h) instead of one pass over memory each.
 #pragma once
 
 #include "sim/executor/flatten.h"
@@ -10,11 +10,13 @@
 namespace neuronx::sim {
 
 // Replaces operators of one number of elements that depend on nothing between
-// them by one, which takes the place of the first.
+// them by one, which takes the place of the first, with sums and the like over
+// their last dimensions; and such regions that follow each other row by row by
+// one (pointwise::Stack).
 void fuse(Flat& flat);
 
 struct FusedStep {
-  pointwise::Code code;
+  pointwise::Stack stack;
   Tensors operands, results;
   std::vector<const void*> from;
   std::vector<void*> to;

@@ -516,10 +516,12 @@ class Planner {
   std::optional<Location> reusable(int32_t i,
                                    int32_t result,
                                    const std::vector<Location>& taken) {
-    for (int32_t v : flat_.ops[i].operands) {
+    const FlatOp& op = flat_.ops[i];
+    for (int32_t v : op.operands) {
       const Info& info = values_[v];
       if (info.root != v || info.last_read != i || type(v) != type(result) ||
-          is_result(v) || !info.place->is_contiguous() ||
+          is_result(v) || std::ranges::count(op.results, v) > 0 ||
+          !info.place->is_contiguous() ||
           plan_.buffers[info.place->buffer].kind != Buffer::Kind::Arena)
         continue;
       if (std::none_of(taken.begin(), taken.end(), [&](const Location& other) {
@@ -530,47 +532,92 @@ class Planner {
     return std::nullopt;
   }
 
-  void emit_fused(int32_t i) {
-    const FlatOp& op = flat_.ops[i];
-    FusedStep step{op.fused->code, {}, {}, {}, {}};
+  // Where the regions of an operation read and write.
+  struct FusedPlaces {
+    std::vector<size_t> last_read;  // of each operand, the stage
+    std::vector<size_t> written;    // of each result, the stage
     std::vector<Location> to, from;
-    for (int32_t v : op.results) {
-      auto& place = values_[v].place;
-      if (!place)
-        place = reusable(i, v, to);
-      to.push_back(this->place(v, Buffer::Kind::Arena));
-    }
     // Results with gaps are computed apart.
     std::vector<std::pair<Location, Location>> copies;
-    for (size_t k = 0; k < to.size(); ++k)
-      if (!to[k].is_contiguous()) {
-        const auto& type = this->type(op.results[k]);
-        const Location dense = whole(buffer(Buffer::Kind::Arena, type), type);
-        copies.emplace_back(std::exchange(to[k], dense), dense);
-      }
-    for (int32_t v : op.operands) {
-      Location place = location(v);
-      const bool clash =
-          std::any_of(to.begin(), to.end(), [&](const Location& destination) {
-            return overlaps(place, destination) &&
-                   !(place.is_contiguous() &&
-                     place.offset == destination.offset &&
-                     place.numel() == destination.numel() &&
-                     itemsize(place.dtype) == itemsize(destination.dtype));
-          });
-      from.push_back(clash ? emit_staged(place) : place);
-      step.operands.push_back(shell(from.back()));
+  };
+
+  void emit_fused(int32_t i) {
+    const FlatOp& op = flat_.ops[i];
+    const auto& stages = op.fused->stages;
+    FusedPlaces places{std::vector<size_t>(op.operands.size()),
+                       std::vector<size_t>(op.results.size()),
+                       {},
+                       {},
+                       {}};
+    for (size_t s = 0; s < stages.size(); ++s) {
+      for (const auto& load : stages[s].code.loads)
+        places.last_read[load.operand] = s;
+      for (const auto& store : stages[s].code.stores)
+        places.written[store.result] = s;
     }
-    for (size_t k = 0; k < step.code.loads.size(); ++k)
-      pointwise::set_layout(step.code.loads[k],
-                            from[step.code.loads[k].operand].size,
-                            from[step.code.loads[k].operand].stride,
-                            op.fused->shapes[k]);
-    for (const Location& place : to)
+    place_fused(i, places);
+    FusedStep step{{op.fused->rows, op.fused->columns, {}}, {}, {}, {}, {}};
+    for (const pointwise::Region& stage : stages) {
+      pointwise::Code code = stage.code;
+      for (size_t k = 0; k < code.loads.size(); ++k) {
+        const Location& from = places.from[code.loads[k].operand];
+        pointwise::set_layout(
+            code.loads[k], from.size, from.stride, stage.shapes[k]);
+      }
+      step.stack.stages.push_back(std::move(code));
+    }
+    for (const Location& place : places.from)
+      step.operands.push_back(shell(place));
+    for (const Location& place : places.to)
       step.results.push_back(shell(place));
     plan_.steps.push_back(std::move(step));
-    for (const auto& [destination, dense] : copies)
+    for (const auto& [destination, dense] : places.copies)
       emit_copy(destination, dense);
+  }
+
+  void place_fused(int32_t i, FusedPlaces& places) {
+    const FlatOp& op = flat_.ops[i];
+    const size_t last = op.fused->stages.size() - 1;
+    for (size_t k = 0; k < op.results.size(); ++k) {
+      const int32_t v = op.results[k];
+      auto& place = values_[v].place;
+      if (!place && places.written[k] == last)
+        place = reusable(i, v, places.to);
+      places.to.push_back(this->place(v, Buffer::Kind::Arena));
+    }
+    for (size_t k = 0; k < places.to.size(); ++k) {
+      Location& to = places.to[k];
+      if (to.is_contiguous())
+        continue;
+      const auto& type = this->type(op.results[k]);
+      const Location dense = whole(buffer(Buffer::Kind::Arena, type), type);
+      places.copies.emplace_back(std::exchange(to, dense), dense);
+    }
+    for (size_t k = 0; k < op.operands.size(); ++k) {
+      const int32_t v = op.operands[k];
+      const auto own = std::ranges::find(op.results, values_[v].root);
+      if (own != op.results.end()) {
+        // From one stage to a later one, as a view of the same order.
+        const Location& to = places.to[own - op.results.begin()];
+        Location from = whole(to.buffer, type(v));
+        from.offset = to.offset;
+        places.from.push_back(from);
+        continue;
+      }
+      const Location from = location(v);
+      const auto clashes = [&](size_t result) {
+        const Location& to = places.to[result];
+        return overlaps(from, to) &&
+               !(from.is_contiguous() && from.offset == to.offset &&
+                 from.numel() == to.numel() &&
+                 itemsize(from.dtype) == itemsize(to.dtype) &&
+                 places.last_read[k] <= places.written[result]);
+      };
+      bool clash = false;
+      for (size_t result = 0; result < places.to.size(); ++result)
+        clash |= clashes(result);
+      places.from.push_back(clash ? emit_staged(from) : from);
+    }
   }
 
   void emit_writer(const FlatOp& op) {

@@ -489,6 +489,13 @@ void Builder::constant(int32_t value, double number) {
   values_[value] = this->number(static_cast<float>(number));
 }
 
+bool Builder::take(int32_t value) {
+  if (!is_exact(type(value).dtype))
+    return false;
+  values_[value] = read(value, type(value).shape);
+  return true;
+}
+
 Builder::Register Builder::read(int32_t value, const ir::Shape& shape) {
   if (const auto known = values_.find(value); known != values_.end())
     return known->second;

@@ -20,6 +20,19 @@ struct Region {
   std::vector<ir::Shape> shapes;
 };
 
+// A Stack of regions: its operands and results are those of the FlatOp.
+struct RegionStack {
+  int64_t rows = 0, columns = 0;
+  std::vector<Region> stages;
+};
+
+// What a region stores: a value, or what its rows are reduced to.
+struct Output {
+  int32_t value;
+  DType dtype;
+  Reduction reduction = Reduction::None;
+};
+
 class Builder {
  public:
   explicit Builder(const Flat& flat) : flat_(flat) {}
@@ -31,12 +44,16 @@ class Builder {
   bool has(int32_t value) const { return values_.contains(value); }
   // A value that every number of is the same.
   void constant(int32_t value, double number);
+  // A value that the region reads as it is; false if it cannot.
+  bool take(int32_t value);
 
   // Values that the region reads, in the order of Load::operand.
   const std::vector<int32_t>& operands() const { return operands_; }
   size_t size() const { return instructions_.size(); }
-  // Ends with the values to store.
-  Region finish(const std::vector<int32_t>& results);
+  // Ends with the values to store. `columns` is 0 without reductions.
+  Region finish(const std::vector<Output>& outputs,
+                int64_t numel,
+                int64_t columns);
 
  private:
   friend class Arguments;

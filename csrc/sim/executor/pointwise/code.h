@@ -15,6 +15,8 @@ namespace neuronx::sim::pointwise {
 
 // Numbers of one block. With a dozen live blocks this fills 48 KiB.
 inline constexpr int64_t kBlock = 1024;
+// Functions and chains work on multiples of it: a chain's registers of AVX-512.
+inline constexpr int64_t kStrip = 128;
 
 // Functions: each a kernel of its own over a block. name, operands
 // clang-format off
@@ -107,10 +109,14 @@ struct Load {
   int32_t position;
 };
 
+// Of a row.
+enum class Reduction : uint8_t { None, Sum, Mean, Max, Min };
+
 struct Store {
   int32_t result;
   int16_t slot;
   DType dtype;
+  Reduction reduction = Reduction::None;
 };
 
 struct Constant {
@@ -120,6 +126,8 @@ struct Constant {
 
 struct Code {
   int64_t numel = 0;
+  // Numbers of one row, which reductions reduce to one; 0 without reductions.
+  int64_t columns = 0;
   int16_t slots = 0;
   std::vector<Constant> constants;  // their slots hold nothing else
   std::vector<Load> loads;          // by position
@@ -128,10 +136,18 @@ struct Code {
   std::vector<Store> stores;  // after all instructions
 };
 
-// Runs on both cores if there is enough to do. `operands` and `results` are
-// addresses of first elements; a result may lie exactly over a dense operand
-// of its item size.
-void run(const Code& code, const void* const* operands, void* const* results);
+// Codes that run one after the other on some rows at a time, so that what one
+// writes is in the cache when the next reads it. A code has as many numbers as
+// there are rows, or `columns` for each.
+struct Stack {
+  int64_t rows = 0, columns = 0;
+  std::vector<Code> stages;
+};
+
+// Runs on all cores if there is enough to do. `operands` and `results` are
+// addresses of first elements. A result may lie exactly over a dense operand of
+// its item size that no later stage reads.
+void run(const Stack& stack, const void* const* operands, void* const* results);
 
 // A link on one block.
 struct Step {
@@ -141,12 +157,22 @@ struct Step {
   float* keep;         // or null
 };
 
-// What one instruction set has to offer, each for a whole block. `result` may
-// be an operand; what is kept may not.
+// What one instruction set has to offer. n is a multiple of kStrip but in
+// reductions. `result` may be an operand; what is kept may not.
 struct Kernels {
-  using Function = void (*)(float* result, const float* a, const float* b);
+  using Function = void (*)(float* result,
+                            const float* a,
+                            const float* b,
+                            int64_t n);
   const Function* functions;  // by opcode
-  void (*chain)(float* result, const float* a, const Step* steps, int32_t n);
+  void (*chain)(float* result,
+                const float* a,
+                const Step* steps,
+                int32_t count,
+                int64_t n);
+  float (*sum)(const float* a, int64_t n);
+  float (*maximum)(const float* a, int64_t n);
+  float (*minimum)(const float* a, int64_t n);
 };
 const Kernels& kernels();
 

@@ -15,11 +15,11 @@ using V = at::vec::Vectorized<float>;
 
 // Vectors of a chain that are in registers at once: half of AVX2's.
 constexpr int64_t kLanes = 8;
-static_assert(kBlock % (kLanes * V::size()) == 0);
+static_assert(kBlock % kStrip == 0 && kStrip % (kLanes * V::size()) == 0);
 
 template <typename F>
-void map(float* o, F&& f) {
-  for (int64_t i = 0; i < kBlock; i += V::size())
+void map(float* o, int64_t n, F&& f) {
+  for (int64_t i = 0; i < n; i += V::size())
     f(i).store(o + i);
 }
 
@@ -61,12 +61,12 @@ inline V to_float16(V a) {
       at::vec::convert_half_float(at::vec::convert_float_half(a, a)));
 }
 
-#define UNARY(name, expression)                        \
-  void name(float* o, const float* pa, const float*) { \
-    map(o, [=](int64_t i) {                            \
-      const V a = load(pa, i);                         \
-      return V(expression);                            \
-    });                                                \
+#define UNARY(name, expression)                                   \
+  void name(float* o, const float* pa, const float*, int64_t n) { \
+    map(o, n, [=](int64_t i) {                                    \
+      const V a = load(pa, i);                                    \
+      return V(expression);                                       \
+    });                                                           \
   }
 
 UNARY(Exp, a.exp())
@@ -91,8 +91,8 @@ UNARY(GeluTanh,
 UNARY(Erf, a.erf())
 UNARY(Erfc, a.erfc())
 
-void Pow(float* o, const float* pa, const float* pb) {
-  map(o, [=](int64_t i) { return load(pa, i).pow(load(pb, i)); });
+void Pow(float* o, const float* pa, const float* pb, int64_t n) {
+  map(o, n, [=](int64_t i) { return load(pa, i).pow(load(pb, i)); });
 }
 
 constexpr Kernels::Function kFunctions[] = {
@@ -115,9 +115,13 @@ struct Values {
   }
 };
 
-void chain(float* result, const float* first, const Step* steps, int32_t n) {
-  const Step* end = steps + n;
-  for (int64_t i = 0; i < kBlock; i += kLanes * V::size()) {
+void chain(float* result,
+           const float* first,
+           const Step* steps,
+           int32_t count,
+           int64_t n) {
+  const Step* end = steps + count;
+  for (int64_t i = 0; i < n; i += kLanes * V::size()) {
     Values values;
     values.each([&](V, int64_t k) { return load(first, i + k); });
     for (const Step* step = steps; step != end; ++step) {
@@ -161,10 +165,52 @@ void chain(float* result, const float* first, const Step* steps, int32_t n) {
   }
 }
 
+// Four accumulators of vectors, then their lanes, then the rest.
+template <typename F, typename G>
+float reduce(const float* a, int64_t n, float start, F&& vector, G&& number) {
+  V sums[4] = {V(start), V(start), V(start), V(start)};
+  int64_t i = 0;
+  for (; i + 4 * V::size() <= n; i += 4 * V::size())
+    for (int64_t k = 0; k < 4; ++k)
+      sums[k] = vector(sums[k], load(a, i + k * V::size()));
+  float lanes[V::size()];
+  vector(vector(sums[0], sums[1]), vector(sums[2], sums[3])).store(lanes);
+  float result = start;
+  for (float lane : lanes)
+    result = number(result, lane);
+  for (; i < n; ++i)
+    result = number(result, a[i]);
+  return result;
+}
+
+float sum(const float* a, int64_t n) {
+  const auto add = [](auto x, auto y) { return x + y; };
+  return reduce(a, n, 0, add, add);
+}
+
+// NaN is greater and less than all.
+float maximum(const float* a, int64_t n) {
+  return reduce(
+      a,
+      n,
+      -INFINITY,
+      [](V x, V y) { return at::vec::maximum(x, y); },
+      [](float x, float y) { return y > x || y != y ? y : x; });
+}
+
+float minimum(const float* a, int64_t n) {
+  return reduce(
+      a,
+      n,
+      INFINITY,
+      [](V x, V y) { return at::vec::minimum(x, y); },
+      [](float x, float y) { return y < x || y != y ? y : x; });
+}
+
 }  // namespace
 
 const Kernels& kernels() {
-  static constexpr Kernels all{kFunctions, &chain};
+  static constexpr Kernels all{kFunctions, &chain, &sum, &maximum, &minimum};
   return all;
 }
 

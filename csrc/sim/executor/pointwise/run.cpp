@@ -28,8 +28,11 @@ const Kernels& kernels();
 
 namespace {
 
-// Blocks that one thread takes at least: below, waking another costs more.
-constexpr int64_t kGrain = 16;
+// Numbers that one thread takes at least: below, waking another costs more.
+constexpr int64_t kGrain = 16 * kBlock;
+// Numbers of the rows that the stages of a stack pass on to each other: what a
+// core's second-level cache holds of a few values.
+constexpr int64_t kChunk = 16 * kBlock;
 
 template <typename T>
 void convert(float* to, const T* from, int64_t n) {
@@ -154,61 +157,197 @@ float* scratch(int64_t slots) {
   return memory.get();
 }
 
-void run_blocks(const Code& code,
-                const void* const* operands,
-                void* const* results,
-                int64_t first,
-                int64_t last) {
-  const Kernels& kernel = kernels();
-  float* memory = scratch(code.slots);
-  const auto own = [&](int16_t slot) { return memory + slot * kBlock; };
-  for (const Constant& constant : code.constants)
-    std::fill_n(own(constant.slot), kBlock, constant.value);
-  // Where the content of each slot is: dense float32 operands are read where
-  // they lie.
-  thread_local std::vector<const float*> at;
-  thread_local std::vector<Step> steps;
-  at.resize(code.slots);
-  for (int16_t slot = 0; slot < code.slots; ++slot)
-    at[slot] = own(slot);
-  for (int64_t block = first; block < last; ++block) {
-    const int64_t begin = block * kBlock;
-    const int64_t n = std::min(kBlock, code.numel - begin);
-    auto next = code.loads.begin();
-    auto link = code.links.begin();
-    for (size_t k = 0; k <= code.instructions.size(); ++k) {
-      for (; next != code.loads.end() && next->position == int32_t(k); ++next) {
-        const void* data = operands[next->operand];
-        if (next->dtype == DType::Float32 && next->size.empty() &&
-            n == kBlock) {
-          at[next->slot] = static_cast<const float*>(data) + begin;
-          continue;
-        }
-        load_block(*next, data, begin, n, own(next->slot));
-        at[next->slot] = own(next->slot);
-      }
-      if (k == code.instructions.size())
+template <typename T>
+void store_number(void* data, int64_t i, float value) {
+  static_cast<T*>(data)[i] = static_cast<T>(value);
+}
+
+void store_number(const Store& store, void* data, int64_t i, float value) {
+  switch (store.dtype) {
+    case DType::Float32:
+      return store_number<float>(data, i, value);
+    case DType::BFloat16:
+      return store_number<c10::BFloat16>(data, i, value);
+    default:
+      return store_number<c10::Half>(data, i, value);
+  }
+}
+
+// What a row has come to, block by block.
+struct Accumulator {
+  double sum = 0;
+  float extreme = 0;
+  bool started = false;
+};
+
+// One code on one thread. Its memory stays for the next.
+class Runner {
+ public:
+  void start(const Code& code,
+             const void* const* operands,
+             void* const* results,
+             float* memory) {
+    code_ = &code;
+    operands_ = operands;
+    results_ = results;
+    memory_ = memory;
+    for (const Constant& constant : code.constants)
+      std::fill_n(own(constant.slot), kBlock, constant.value);
+    at_.resize(code.slots);
+    for (int16_t slot = 0; slot < code.slots; ++slot)
+      at_[slot] = own(slot);
+    accumulators_.assign(code.stores.size(), {});
+  }
+
+  // Numbers [begin, end), which are whole rows if there are reductions.
+  void run(int64_t begin, int64_t end) {
+    const int64_t columns = code_->columns;
+    while (begin < end) {
+      int64_t n = std::min(kBlock, end - begin);
+      if (columns >= kBlock)
+        n = std::min(n, columns - begin % columns);
+      else if (columns > 0)
+        n = std::min(kBlock / columns * columns, end - begin);
+      block(begin, n);
+      begin += n;
+    }
+  }
+
+ private:
+  float* own(int16_t slot) const { return memory_ + slot * kBlock; }
+
+  void load(const Load& load, int64_t begin, int64_t n, int64_t rounded) {
+    const void* data = operands_[load.operand];
+    // Dense float32 operands are read where they lie.
+    if (load.dtype == DType::Float32 && load.size.empty() &&
+        begin + rounded <= code_->numel) {
+      at_[load.slot] = static_cast<const float*>(data) + begin;
+      return;
+    }
+    load_block(load, data, begin, n, own(load.slot));
+    at_[load.slot] = own(load.slot);
+  }
+
+  void block(int64_t begin, int64_t n) {
+    const int64_t rounded = (n + kStrip - 1) / kStrip * kStrip;
+    auto next = code_->loads.begin();
+    auto link = code_->links.begin();
+    for (size_t k = 0; k <= code_->instructions.size(); ++k) {
+      for (; next != code_->loads.end() && next->position == int32_t(k); ++next)
+        load(*next, begin, n, rounded);
+      if (k == code_->instructions.size())
         break;
-      const Instruction& i = code.instructions[k];
+      const Instruction& i = code_->instructions[k];
       if (i.links == 0) {
-        kernel.functions[size_t(i.opcode)](own(i.result), at[i.a], at[i.b]);
+        kernels_.functions[size_t(i.opcode)](
+            own(i.result), at_[i.a], at_[i.b], rounded);
       } else {
-        steps.clear();
+        steps_.clear();
         for (const auto end = link + i.links; link != end; ++link) {
           if (link->keep >= 0)
-            at[link->keep] = own(link->keep);
-          steps.push_back({link->opcode,
-                           link->number,
-                           link->b < 0 ? nullptr : at[link->b],
-                           link->c < 0 ? nullptr : at[link->c],
-                           link->keep < 0 ? nullptr : own(link->keep)});
+            at_[link->keep] = own(link->keep);
+          steps_.push_back({link->opcode,
+                            link->number,
+                            link->b < 0 ? nullptr : at_[link->b],
+                            link->c < 0 ? nullptr : at_[link->c],
+                            link->keep < 0 ? nullptr : own(link->keep)});
         }
-        kernel.chain(own(i.result), at[i.a], steps.data(), i.links);
+        kernels_.chain(
+            own(i.result), at_[i.a], steps_.data(), i.links, rounded);
       }
-      at[i.result] = own(i.result);
+      at_[i.result] = own(i.result);
     }
-    for (const Store& store : code.stores)
-      store_block(store, results[store.result], begin, n, at[store.slot]);
+    for (size_t k = 0; k < code_->stores.size(); ++k) {
+      const Store& store = code_->stores[k];
+      if (store.reduction == Reduction::None)
+        store_block(store, results_[store.result], begin, n, at_[store.slot]);
+      else
+        reduce(store, accumulators_[k], begin, n);
+    }
+  }
+
+  void reduce(const Store& store,
+              Accumulator& accumulator,
+              int64_t begin,
+              int64_t n) {
+    const float* values = at_[store.slot];
+    const int64_t columns = code_->columns;
+    for (int64_t i = 0; i < n; i += columns) {
+      const int64_t count = std::min(columns, n - i);
+      add(store.reduction, accumulator, values + i, count);
+      const int64_t after = begin + i + count;
+      if (after % columns != 0)
+        continue;
+      store_number(store,
+                   results_[store.result],
+                   after / columns - 1,
+                   total(store.reduction, accumulator));
+      accumulator = {};
+    }
+  }
+
+  void add(Reduction reduction,
+           Accumulator& accumulator,
+           const float* values,
+           int64_t n) const {
+    if (reduction == Reduction::Sum || reduction == Reduction::Mean) {
+      accumulator.sum += kernels_.sum(values, n);
+      return;
+    }
+    const bool max = reduction == Reduction::Max;
+    const auto kernel = max ? kernels_.maximum : kernels_.minimum;
+    float both[2] = {accumulator.extreme, kernel(values, n)};
+    accumulator.extreme = accumulator.started ? kernel(both, 2) : both[1];
+    accumulator.started = true;
+  }
+
+  float total(Reduction reduction, const Accumulator& accumulator) const {
+    if (reduction == Reduction::Sum)
+      return static_cast<float>(accumulator.sum);
+    if (reduction == Reduction::Mean)
+      return static_cast<float>(accumulator.sum / double(code_->columns));
+    return accumulator.extreme;
+  }
+
+  const Code* code_ = nullptr;
+  const void* const* operands_ = nullptr;
+  void* const* results_ = nullptr;
+  float* memory_ = nullptr;
+  const Kernels& kernels_ = kernels();
+  // Where the content of each slot is.
+  std::vector<const float*> at_;
+  std::vector<Step> steps_;
+  std::vector<Accumulator> accumulators_;
+};
+
+void run_rows(const Stack& stack,
+              const void* const* operands,
+              void* const* results,
+              int64_t first,
+              int64_t last) {
+  int64_t slots = 0;
+  for (const Code& code : stack.stages)
+    slots += code.slots;
+  float* memory = scratch(slots);
+  thread_local std::vector<Runner> runners;
+  const size_t count = stack.stages.size();
+  if (runners.size() < count)
+    runners.resize(count);
+  for (size_t k = 0; k < count; ++k) {
+    const Code& code = stack.stages[k];
+    runners[k].start(code, operands, results, memory);
+    memory += code.slots * kBlock;
+  }
+  // One code has nothing to pass on.
+  const int64_t all = last - first;
+  const int64_t step =
+      count == 1 ? all : std::max<int64_t>(1, kChunk / stack.columns);
+  for (int64_t row = first; row < last; row += step) {
+    const int64_t end = std::min(last, row + step);
+    for (size_t k = 0; k < count; ++k) {
+      const int64_t columns = stack.stages[k].numel / stack.rows;
+      runners[k].run(row * columns, end * columns);
+    }
   }
 }
 
@@ -231,14 +370,16 @@ const Kernels& kernels() {
 #endif
 }
 
-void run(const Code& code, const void* const* operands, void* const* results) {
-  const int64_t blocks = (code.numel + kBlock - 1) / kBlock;
-  if (blocks <= kGrain) {
-    run_blocks(code, operands, results, 0, blocks);
+void run(const Stack& stack,
+         const void* const* operands,
+         void* const* results) {
+  const int64_t grain = std::max<int64_t>(1, kGrain / stack.columns);
+  if (stack.rows <= grain) {
+    run_rows(stack, operands, results, 0, stack.rows);
     return;
   }
-  at::parallel_for(0, blocks, kGrain, [&](int64_t first, int64_t last) {
-    run_blocks(code, operands, results, first, last);
+  at::parallel_for(0, stack.rows, grain, [&](int64_t first, int64_t last) {
+    run_rows(stack, operands, results, first, last);
   });
 }
 

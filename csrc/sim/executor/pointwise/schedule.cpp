@@ -46,9 +46,9 @@ class Schedule {
  public:
   using Register = Builder::Register;
 
-  Schedule(const Builder& builder, const std::vector<int32_t>& results)
+  Schedule(const Builder& builder, const std::vector<Output>& outputs)
       : b_(builder),
-        results_(results),
+        outputs_(outputs),
         ready_(b_.registers_, false),
         number_(b_.registers_),
         users_(b_.registers_),
@@ -200,12 +200,11 @@ class Schedule {
         first[r] = std::min(first[r], k);
         ++uses_[r];
       });
-    for (int32_t value : results_) {
-      const Register r = b_.values_.at(value);
+    for (const Output& output : outputs_) {
+      const Register r = b_.values_.at(output.value);
       last_[r] = end;
       ++uses_[r];
     }
-    code().numel = b_.type(results_[0]).numel();
     for (const auto& [value, r] : b_.numbers_) {
       if (uses_[r] == 0)
         continue;
@@ -234,10 +233,11 @@ class Schedule {
         add_chain(group, k);
     }
     load_before(end);
-    for (size_t r = 0; r < results_.size(); ++r)
-      code().stores.push_back({static_cast<int32_t>(r),
-                               slot_[b_.values_.at(results_[r])],
-                               b_.type(results_[r]).dtype});
+    for (size_t k = 0; k < outputs_.size(); ++k)
+      code().stores.push_back({static_cast<int32_t>(k),
+                               slot_[b_.values_.at(outputs_[k].value)],
+                               outputs_[k].dtype,
+                               outputs_[k].reduction});
   }
 
   void add_function(const Virtual& f, int32_t k) {
@@ -277,7 +277,7 @@ class Schedule {
   static constexpr int32_t kNever = INT32_MAX;
 
   const Builder& b_;
-  const std::vector<int32_t>& results_;
+  const std::vector<Output>& outputs_;
   std::vector<bool> ready_;
   std::vector<std::optional<float>> number_;
   std::vector<std::vector<size_t>> users_;  // of registers, by instruction
@@ -288,8 +288,13 @@ class Schedule {
   Region region_;
 };
 
-Region Builder::finish(const std::vector<int32_t>& results) {
-  return Schedule(*this, results).run();
+Region Builder::finish(const std::vector<Output>& outputs,
+                       int64_t numel,
+                       int64_t columns) {
+  Region region = Schedule(*this, outputs).run();
+  region.code.numel = numel;
+  region.code.columns = columns;
+  return region;
 }
 
 }  // namespace neuronx::sim::pointwise
