@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "sim/executor/expand.h"
+
 namespace neuronx::sim {
 namespace {
 
@@ -55,6 +57,13 @@ class Flattener {
       FlatOp entry;
       entry.op = &op;
       entry.operands = flat(op.operands);
+      if (!interpreter_.decomposed() && expands(op)) {
+        FlatOp whole = entry;
+        for (ir::Value v : op.results)
+          whole.results.push_back(values[v.id] = fresh(program.type(v)));
+        if (expand(whole, flat_))
+          continue;
+      }
       if (!resolve(entry, program)) {
         const auto results = this->program(*op.bodies[0], entry.operands);
         for (size_t i = 0; i < results.size(); ++i)

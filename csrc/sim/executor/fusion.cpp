@@ -99,8 +99,7 @@ std::optional<RowReduction> row_reduction(const FlatOp& op, const Flat& flat) {
   int64_t columns = 1;
   for (int64_t d : reduced)
     columns *= from.shape[d];
-  const int64_t numel = from.numel();
-  if (columns < kColumns || (numel / columns < kRows && numel > kOneCore))
+  if (!fuses_rows(from.numel(), columns))
     return std::nullopt;
   return RowReduction{name->second, columns};
 }
@@ -112,7 +111,8 @@ void sink(Flat& flat) {
   std::vector<bool> done(flat.ops.size(), false);
   std::vector<FlatOp> ops;
   const auto is_late = [](const FlatOp& op) {
-    return op.aten && (op.aten->pointwise || op.aten->view);
+    return op.aten && (op.aten->pointwise || op.aten->view ||
+                       op.op->name == "aten._to_copy");
   };
   std::vector<int32_t> stack;
   const auto add = [&](int32_t i) {
@@ -151,7 +151,8 @@ class Fuser {
       : flat_(flat),
         producer_(flat.types.size(), -1),
         users_(flat.types.size()),
-        region_(flat.ops.size(), -1) {
+        region_(flat.ops.size(), -1),
+        again_(flat.ops.size(), false) {
     for (size_t i = 0; i < flat.ops.size(); ++i) {
       for (int32_t v : flat.ops[i].operands)
         users_[v].push_back(int32_t(i));
@@ -165,7 +166,7 @@ class Fuser {
   void run() {
     std::vector<FlatOp> fused(flat_.ops.size());
     for (size_t i = 0; i < flat_.ops.size(); ++i)
-      if (region_[i] < 0)
+      if (region_[i] < 0 && !again_[i])
         if (auto op = grow(int32_t(i)))
           fused[i] = std::move(*op);
     std::vector<FlatOp> ops;
@@ -270,6 +271,8 @@ class Fuser {
           from >= 0 && region_[from] >= 0 ? region_[from] : from;
       if (place > growth.seed && !join(growth, from, depth + 1))
         return false;
+      if (place >= 0 && place < growth.seed && again_[from])
+        join(growth, from, depth + 1);
     }
     if (keeps_order(op, flat_)) {
       if (!growth.builder.has(op.operands[0]))
@@ -297,8 +300,27 @@ class Fuser {
         });
   }
 
+  // Behind a reduction a value of one operand costs less again than to store
+  // and read: the operand is in the cache. Others compute it for themselves.
+  bool recomputed(const Growth& growth, int32_t i) const {
+    const FlatOp& op = flat_.ops[i];
+    if (growth.columns == 0 || !op.aten->pointwise)
+      return false;
+    int large = 0;
+    for (int32_t v : op.operands) {
+      const int32_t from = producer_[v];
+      if (from >= 0 && (is_member(growth, from) ||
+                        std::ranges::count(growth.views, from) > 0))
+        return false;
+      large += flat_.types[v].numel() == growth.numel;
+    }
+    return large <= 1;
+  }
+
   std::optional<FlatOp> finish(const Growth& growth) {
-    if (growth.members.size() < 2 && growth.reductions.empty())
+    // Alone, ATen's own is as good where it writes into its result.
+    if (growth.members.size() < 2 && growth.reductions.empty() &&
+        flat_.ops[growth.seed].aten->out)
       return std::nullopt;
     FlatOp op;
     op.op = flat_.ops[growth.seed].op;
@@ -310,7 +332,7 @@ class Fuser {
         outputs.push_back({flat_.ops[i].operands[0],
                            flat_.types[value].dtype,
                            reduced->second});
-      else if (escapes(growth, value))
+      else if (escapes(growth, value) && !recomputed(growth, i))
         outputs.push_back({value, flat_.types[value].dtype});
       else
         continue;
@@ -325,8 +347,16 @@ class Fuser {
     stack.stages.push_back(
         builder.finish(outputs, growth.numel, growth.columns));
     op.fused = std::make_shared<const pointwise::RegionStack>(std::move(stack));
-    for (int32_t i : growth.members)
-      region_[i] = growth.seed;
+    for (int32_t i : growth.members) {
+      const int32_t value = flat_.ops[i].results[0];
+      again_[i] =
+          escapes(growth, value) && std::ranges::count(op.results, value) == 0;
+      if (again_[i])
+        std::erase_if(users_[value],
+                      [&](int32_t user) { return is_member(growth, user); });
+      else
+        region_[i] = growth.seed;
+    }
     // Views of what the region keeps to itself go with it.
     for (int32_t i : growth.views)
       if (!escapes(growth, flat_.ops[i].results[0]))
@@ -338,6 +368,7 @@ class Fuser {
   std::vector<int32_t> producer_;
   std::vector<std::vector<int32_t>> users_;
   std::vector<int32_t> region_;  // the first operator's, -1 for none
+  std::vector<bool> again_;      // a region has it, others need it too
 };
 
 // Stacks regions: one that reduces rows, and those behind it that go on with
@@ -348,9 +379,11 @@ class Stacker {
       : flat_(flat),
         producer_(flat.types.size(), -1),
         taken_(flat.ops.size(), false) {
-    for (size_t i = 0; i < flat.ops.size(); ++i)
+    for (size_t i = 0; i < flat.ops.size(); ++i) {
+      place_.push_back(2 * int64_t(i));
       for (int32_t v : flat.ops[i].results)
         producer_[v] = int32_t(i);
+    }
   }
 
   void run() {
@@ -363,14 +396,15 @@ class Stacker {
         if (flat_.ops[j].fused && !taken_[j] && fits(i, j))
           add(i, j);
     }
-    size_t kept = 0;
+    std::vector<size_t> order;
     for (size_t i = 0; i < flat_.ops.size(); ++i)
-      if (!taken_[i]) {
-        if (kept != i)
-          flat_.ops[kept] = std::move(flat_.ops[i]);
-        ++kept;
-      }
-    flat_.ops.resize(kept);
+      if (!taken_[i])
+        order.push_back(i);
+    std::ranges::stable_sort(order, {}, [&](size_t i) { return place_[i]; });
+    std::vector<FlatOp> ops;
+    for (size_t i : order)
+      ops.push_back(std::move(flat_.ops[i]));
+    flat_.ops = std::move(ops);
   }
 
  private:
@@ -379,6 +413,25 @@ class Stacker {
     while (producer_[v] >= 0 && keeps_order(flat_.ops[producer_[v]], flat_))
       v = flat_.ops[producer_[v]].operands[0];
     return v;
+  }
+
+  // Adds to `moved` what has to move before stack i to have the value there.
+  // False if the value depends on the stack.
+  bool available(int32_t v,
+                 size_t i,
+                 std::vector<size_t>& moved,
+                 int depth = 0) const {
+    const int32_t from = producer_[v];
+    if (from < 0 || place_[from] < place_[i] ||
+        std::ranges::count(moved, size_t(from)) > 0)
+      return true;
+    if (from == int32_t(i) || depth > 8)
+      return false;
+    for (int32_t operand : flat_.ops[from].operands)
+      if (!available(operand, i, moved, depth + 1))
+        return false;
+    moved.push_back(from);
+    return true;
   }
 
   // Row r of a region of `shape` needs no other row of the operand.
@@ -397,7 +450,7 @@ class Stacker {
     return std::equal(operand.begin(), operand.begin() + d, shape.begin());
   }
 
-  bool fits(size_t i, size_t j) const {
+  bool fits(size_t i, size_t j) {
     const pointwise::RegionStack& stack = *flat_.ops[i].fused;
     const FlatOp& op = flat_.ops[j];
     const pointwise::Region& region = op.fused->stages[0];
@@ -409,12 +462,12 @@ class Stacker {
       return false;
     bool continues = false;
     std::vector<bool> internal(op.operands.size());
+    std::vector<size_t> moved;
     for (size_t k = 0; k < op.operands.size(); ++k) {
-      const int32_t from = producer_[origin(op.operands[k])];
-      if (from > int32_t(i))
-        return false;
-      internal[k] = from == int32_t(i);
+      internal[k] = producer_[origin(op.operands[k])] == int32_t(i);
       continues |= internal[k];
+      if (!internal[k] && !available(op.operands[k], i, moved))
+        return false;
     }
     for (size_t k = 0; k < region.code.loads.size(); ++k) {
       const int32_t operand = region.code.loads[k].operand;
@@ -424,6 +477,9 @@ class Stacker {
                       wide ? columns : 1))
         return false;
     }
+    if (continues)
+      for (size_t k : moved)
+        place_[k] = place_[i] - 1;
     return continues;
   }
 
@@ -454,13 +510,18 @@ class Stacker {
   Flat& flat_;
   std::vector<int32_t> producer_;
   std::vector<bool> taken_;
+  // Order of the operations: those that moved are at odd places.
+  std::vector<int64_t> place_;
 };
 
 }  // namespace
 
+bool fuses_rows(int64_t numel, int64_t columns) {
+  return columns >= kColumns && numel > 0 &&
+         (numel / columns >= kRows || numel <= kOneCore);
+}
+
 void fuse(Flat& flat) {
-  if (flat.ops.size() < 2)
-    return;
   sink(flat);
   Fuser(flat).run();
   Stacker(flat).run();

@@ -15,6 +15,9 @@ namespace neuronx::sim {
 // one (pointwise::Stack).
 void fuse(Flat& flat);
 
+// Whether a reduction of rows of so many of the numbers joins regions.
+bool fuses_rows(int64_t numel, int64_t columns);
+
 struct FusedStep {
   pointwise::Stack stack;
   Tensors operands, results;

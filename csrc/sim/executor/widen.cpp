@@ -12,6 +12,8 @@
 #include <unordered_map>
 #include <utility>
 
+#include "sim/executor/flat_builder.h"
+
 namespace neuronx::sim {
 namespace {
 
@@ -45,7 +47,7 @@ bool is_slow(DType dtype) {
 class Widener {
  public:
   explicit Widener(Flat& flat)
-      : flat_(flat), producer_(flat.types.size(), -1) {}
+      : flat_(flat), build_(flat), producer_(flat.types.size(), -1) {}
 
   void run() {
     const auto before = std::exchange(flat_.ops, {});
@@ -104,52 +106,19 @@ class Widener {
     return type(left).shape[0] > kFewRows || !from || !is_view(*from);
   }
 
-  FlatOp make(ir::Operation operation,
-              std::vector<int32_t> operands,
-              std::vector<int32_t> results,
-              const AtenOp* aten) {
-    operation.bodies.clear();
-    FlatOp op;
-    flat_.own.push_back(std::move(operation));
-    op.op = &flat_.own.back();
-    op.operands = std::move(operands);
-    op.results = std::move(results);
-    op.aten = aten;
-    if (aten) {
-      std::vector<ir::TensorType> types;
-      for (int32_t v : op.operands)
-        types.push_back(type(v));
-      op.call = std::make_shared<AtenCall>(*aten, *op.op, types);
-    }
-    return op;
-  }
-
-  int32_t fresh(DType dtype, const ir::Shape& shape) {
-    flat_.types.push_back({dtype, shape});
-    return static_cast<int32_t>(flat_.types.size() - 1);
-  }
-
-  void convert(int32_t from, int32_t to) {
-    static const char kName[] = "aten._to_copy";
-    append(make({.name = kName, .arguments = {ir::Operand{0}, type(to).dtype}},
-                {from},
-                {to},
-                find_aten_op(kName)));
-  }
-
   // The value in float32; of a view, the view of the value in float32.
   int32_t wide(int32_t v) {
     if (!is_slow(type(v).dtype))
       return v;
     if (const auto known = wide_.find(v); known != wide_.end())
       return known->second;
-    const int32_t result = fresh(DType::Float32, type(v).shape);
+    const int32_t result = build_.fresh(DType::Float32, type(v).shape);
     if (const FlatOp* from = producer(v); from && is_view(*from)) {
       const FlatOp view = *from;
       const int32_t operand = wide(view.operands[0]);
-      append(make(*view.op, {operand}, {result}, view.aten));
+      append(build_.op(*view.op, {operand}, {result}, view.aten));
     } else {
-      convert(v, result);
+      append(build_.convert(v, result));
     }
     return wide_[v] = result;
   }
@@ -159,15 +128,17 @@ class Widener {
     for (int32_t v : op.operands)
       operands.push_back(wide(v));
     for (int32_t v : op.results)
-      results.push_back(
-          is_slow(type(v).dtype) ? fresh(DType::Float32, type(v).shape) : v);
-    append(make(*op.op, std::move(operands), results, op.aten));
+      results.push_back(is_slow(type(v).dtype)
+                            ? build_.fresh(DType::Float32, type(v).shape)
+                            : v);
+    append(build_.op(*op.op, std::move(operands), results, op.aten));
     for (size_t k = 0; k < results.size(); ++k)
       if (results[k] != op.results[k])
-        convert(results[k], op.results[k]);
+        append(build_.convert(results[k], op.results[k]));
   }
 
   Flat& flat_;
+  FlatBuilder build_;
   std::vector<int32_t> producer_;  // by value, in flat_.ops
   std::map<int32_t, int32_t> wide_;
 };

@@ -32,7 +32,7 @@ namespace {
 constexpr int64_t kGrain = 16 * kBlock;
 // Numbers of the rows that the stages of a stack pass on to each other: what a
 // core's second-level cache holds of a few values.
-constexpr int64_t kChunk = 16 * kBlock;
+constexpr int64_t kChunk = 8 * kBlock;
 
 template <typename T>
 void convert(float* to, const T* from, int64_t n) {
@@ -183,84 +183,141 @@ struct Accumulator {
 // One code on one thread. Its memory stays for the next.
 class Runner {
  public:
+  // `columns` is the length of a row, or 0.
   void start(const Code& code,
+             int64_t columns,
              const void* const* operands,
              void* const* results,
              float* memory) {
     code_ = &code;
+    columns_ = columns;
     operands_ = operands;
     results_ = results;
     memory_ = memory;
     for (const Constant& constant : code.constants)
       std::fill_n(own(constant.slot), kBlock, constant.value);
-    at_.resize(code.slots);
+    contents_.resize(code.slots);
     for (int16_t slot = 0; slot < code.slots; ++slot)
-      at_[slot] = own(slot);
+      contents_[slot] = {own(slot)};
     accumulators_.assign(code.stores.size(), {});
+    stores_last_ = code.stores.size() == 1 && !code.instructions.empty() &&
+                   code.stores[0].reduction == Reduction::None &&
+                   code.stores[0].dtype == DType::Float32 &&
+                   code.stores[0].slot == code.instructions.back().result;
   }
 
   // Numbers [begin, end), which are whole rows if there are reductions.
   void run(int64_t begin, int64_t end) {
-    const int64_t columns = code_->columns;
     while (begin < end) {
       int64_t n = std::min(kBlock, end - begin);
-      if (columns >= kBlock)
-        n = std::min(n, columns - begin % columns);
-      else if (columns > 0)
-        n = std::min(kBlock / columns * columns, end - begin);
+      if (columns_ >= kBlock)
+        n = std::min(n, columns_ - begin % columns_);
+      else if (columns_ > 0)
+        n = std::min(kBlock / columns_ * columns_, end - begin);
       block(begin, n);
       begin += n;
     }
   }
 
  private:
+  // What a slot holds: numbers, or one number over and over (at is null).
+  struct Content {
+    const float* at = nullptr;
+    float number = 0;
+  };
+
   float* own(int16_t slot) const { return memory_ + slot * kBlock; }
 
-  void load(const Load& load, int64_t begin, int64_t n, int64_t rounded) {
-    const void* data = operands_[load.operand];
-    // Dense float32 operands are read where they lie.
-    if (load.dtype == DType::Float32 && load.size.empty() &&
-        begin + rounded <= code_->numel) {
-      at_[load.slot] = static_cast<const float*>(data) + begin;
-      return;
+  const float* numbers(int16_t slot) {
+    Content& content = contents_[slot];
+    if (!content.at) {
+      std::fill_n(own(slot), kBlock, content.number);
+      content.at = own(slot);
     }
-    load_block(load, data, begin, n, own(load.slot));
-    at_[load.slot] = own(load.slot);
+    return content.at;
+  }
+
+  // float32 operands are read where they lie.
+  bool load_in_place(const Load& load, int64_t begin, int64_t n, bool whole) {
+    const float* data = static_cast<const float*>(operands_[load.operand]);
+    if (load.size.empty()) {
+      contents_[load.slot] = {data + begin};
+      return begin + (n + kStrip - 1) / kStrip * kStrip <= code_->numel;
+    }
+    const int64_t inner = load.size.back(), stride = load.stride.back();
+    int64_t index = begin % inner;
+    if (index + n > inner || !(stride == 0 || (stride == 1 && whole)))
+      return false;
+    int64_t offset = index * stride;
+    index = begin / inner;
+    for (size_t d = load.size.size() - 1; d-- > 0;) {
+      offset += index % load.size[d] * load.stride[d];
+      index /= load.size[d];
+    }
+    if (stride == 0)
+      contents_[load.slot] = {nullptr, data[offset]};
+    else
+      contents_[load.slot] = {data + offset};
+    return true;
+  }
+
+  void load(const Load& load, int64_t begin, int64_t n, bool whole) {
+    if (load.dtype == DType::Float32 && load_in_place(load, begin, n, whole))
+      return;
+    load_block(load, operands_[load.operand], begin, n, own(load.slot));
+    contents_[load.slot] = {own(load.slot)};
+  }
+
+  Step step(const Link& link) {
+    Step step{link.opcode, link.number, nullptr, nullptr, nullptr};
+    if (link.keep >= 0) {
+      step.keep = own(link.keep);
+      contents_[link.keep] = {step.keep};
+    }
+    if (link.c >= 0)
+      step.c = numbers(link.c);
+    if (link.b >= 0 && link.c >= 0) {
+      step.b = numbers(link.b);
+    } else if (link.b >= 0) {
+      step.b = contents_[link.b].at;
+      step.number = contents_[link.b].number;
+    }
+    return step;
   }
 
   void block(int64_t begin, int64_t n) {
     const int64_t rounded = (n + kStrip - 1) / kStrip * kStrip;
     auto next = code_->loads.begin();
     auto link = code_->links.begin();
-    for (size_t k = 0; k <= code_->instructions.size(); ++k) {
+    const size_t count = code_->instructions.size();
+    float* last = nullptr;
+    if (stores_last_ && n == rounded)
+      last = static_cast<float*>(results_[code_->stores[0].result]) + begin;
+    for (size_t k = 0; k <= count; ++k) {
       for (; next != code_->loads.end() && next->position == int32_t(k); ++next)
-        load(*next, begin, n, rounded);
-      if (k == code_->instructions.size())
+        load(*next, begin, n, n == rounded);
+      if (k == count)
         break;
       const Instruction& i = code_->instructions[k];
+      float* result = last && k == count - 1 ? last : own(i.result);
       if (i.links == 0) {
         kernels_.functions[size_t(i.opcode)](
-            own(i.result), at_[i.a], at_[i.b], rounded);
+            result, numbers(i.a), numbers(i.b), rounded);
       } else {
         steps_.clear();
-        for (const auto end = link + i.links; link != end; ++link) {
-          if (link->keep >= 0)
-            at_[link->keep] = own(link->keep);
-          steps_.push_back({link->opcode,
-                            link->number,
-                            link->b < 0 ? nullptr : at_[link->b],
-                            link->c < 0 ? nullptr : at_[link->c],
-                            link->keep < 0 ? nullptr : own(link->keep)});
-        }
-        kernels_.chain(
-            own(i.result), at_[i.a], steps_.data(), i.links, rounded);
+        for (const auto end = link + i.links; link != end; ++link)
+          steps_.push_back(step(*link));
+        kernels_.chain(result, numbers(i.a), steps_.data(), i.links, rounded);
       }
-      at_[i.result] = own(i.result);
+      contents_[i.result] = {result};
     }
+    if (last)
+      return;
     for (size_t k = 0; k < code_->stores.size(); ++k) {
       const Store& store = code_->stores[k];
       if (store.reduction == Reduction::None)
-        store_block(store, results_[store.result], begin, n, at_[store.slot]);
+        store_block(
+            store, results_[store.result], begin, n, numbers(store.slot));
       else
         reduce(store, accumulators_[k], begin, n);
     }
@@ -270,8 +327,8 @@ class Runner {
               Accumulator& accumulator,
               int64_t begin,
               int64_t n) {
-    const float* values = at_[store.slot];
-    const int64_t columns = code_->columns;
+    const float* values = numbers(store.slot);
+    const int64_t columns = columns_;
     for (int64_t i = 0; i < n; i += columns) {
       const int64_t count = std::min(columns, n - i);
       add(store.reduction, accumulator, values + i, count);
@@ -305,17 +362,19 @@ class Runner {
     if (reduction == Reduction::Sum)
       return static_cast<float>(accumulator.sum);
     if (reduction == Reduction::Mean)
-      return static_cast<float>(accumulator.sum / double(code_->columns));
+      return static_cast<float>(accumulator.sum / double(columns_));
     return accumulator.extreme;
   }
 
   const Code* code_ = nullptr;
+  int64_t columns_ = 0;
+  // The last instruction writes the result itself.
+  bool stores_last_ = false;
   const void* const* operands_ = nullptr;
   void* const* results_ = nullptr;
   float* memory_ = nullptr;
   const Kernels& kernels_ = kernels();
-  // Where the content of each slot is.
-  std::vector<const float*> at_;
+  std::vector<Content> contents_;
   std::vector<Step> steps_;
   std::vector<Accumulator> accumulators_;
 };
@@ -335,7 +394,8 @@ void run_rows(const Stack& stack,
     runners.resize(count);
   for (size_t k = 0; k < count; ++k) {
     const Code& code = stack.stages[k];
-    runners[k].start(code, operands, results, memory);
+    const bool wide = stack.columns > 1 && code.numel > stack.rows;
+    runners[k].start(code, wide ? stack.columns : 0, operands, results, memory);
     memory += code.slots * kBlock;
   }
   // One code has nothing to pass on.
