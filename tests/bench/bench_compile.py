@@ -42,7 +42,7 @@ def seconds(function: Callable[[], Any], repeats: int = REPEATS) -> float:
     return min(times[1:])
 
 
-def compiled(function: Callable[..., Any], backend: str) -> Callable[..., Any]:
+def compiled(function: Callable[..., Any], backend: Any) -> Callable[..., Any]:
     torch._dynamo.reset()
     return torch.compile(function, backend=backend, fullgraph=True, dynamic=False)
 
@@ -109,10 +109,15 @@ def caller() -> None:
         aot = compiled(function, "aot_eager")
         aot(*cpu)
         other = burst(aot, cpu)
+        result = torch.empty_like(device[0])
+        nothing = compiled(function, lambda module, example: lambda *args: (result,))
+        nothing(*device)
+        floor = burst(nothing, device)
         native = native_graph(function, device)
         bare = burst(lambda *args: native(list(args)), device)
     print(f"caller of a launch with 10 arguments: {whole:.1f} us, of which")
     print(f"  Dynamo's guards and AOTAutograd's wrapper: {whole - bare:.1f} us")
+    print(f"  a backend that does nothing: {floor:.1f} us")
     print(f"  aot_eager on the CPU, operators included: {other:.1f} us")
 
 

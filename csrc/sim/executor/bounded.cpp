@@ -32,15 +32,31 @@ int64_t integer(const ir::Operation& op, size_t argument) {
   return std::get<int64_t>(op.arguments[argument]);
 }
 
-Tensors nonzero(const ir::Operation&, const Tensors& operands) {
-  const at::Tensor found = at::nonzero(operands[0]);
-  return {padded(found, operands[0].numel()).t(), number(found.size(0))};
+// These write their results where they belong: as large as the operand, they
+// would else be copied, for a few numbers.
+void put(const at::Tensor& from, const at::Tensor& to) {
+  const int64_t n = from.size(0);
+  to.narrow(0, 0, n).copy_(from);
+  to.narrow(0, n, to.size(0) - n).zero_();
 }
 
-Tensors masked_select(const ir::Operation&, const Tensors& operands) {
+// Results: indices [dimensions, numbers], count.
+void nonzero(const ir::Operation&,
+             const Tensors& operands,
+             const Tensors& results) {
+  const at::Tensor found = at::nonzero(operands[0]);
+  for (int64_t d = 0; d < found.size(1); ++d)
+    put(found.select(1, d), results[0].select(0, d));
+  results[1].fill_(found.size(0));
+}
+
+void masked_select(const ir::Operation&,
+                   const Tensors& operands,
+                   const Tensors& results) {
   const at::Tensor found =
       at::masked_select(operands[0], operands[1].to(at::kBool));
-  return {padded(found, operands[0].numel()), number(found.size(0))};
+  put(found, results[0]);
+  results[1].fill_(found.size(0));
 }
 
 Tensors unique(const ir::Operation& op, const Tensors& operands) {
@@ -70,8 +86,6 @@ Tensors bincount(const ir::Operation& op, const Tensors& operands) {
 
 Native find_bounded(std::string_view name) {
   static constexpr std::pair<std::string_view, Native> kTable[] = {
-      {"neuronx_bounded.nonzero", nonzero},
-      {"neuronx_bounded.masked_select", masked_select},
       {"neuronx_bounded.unique", unique},
       {"neuronx_bounded.repeat_interleave", repeat_interleave},
       {"neuronx_bounded.bincount", bincount},
@@ -79,6 +93,14 @@ Native find_bounded(std::string_view name) {
   for (const auto& [known, native] : kTable)
     if (known == name)
       return native;
+  return nullptr;
+}
+
+Writer find_bounded_writer(std::string_view name) {
+  if (name == "neuronx_bounded.nonzero")
+    return nonzero;
+  if (name == "neuronx_bounded.masked_select")
+    return masked_select;
   return nullptr;
 }
 

@@ -27,6 +27,7 @@ Writer find_writer(const ir::Operation& op,
 
 // For the composites of lowering/bounded.cpp, else nullptr.
 Native find_bounded(std::string_view name);
+Writer find_bounded_writer(std::string_view name);
 Tensors philox(const ir::Operation& op, const Tensors& operands);
 // Throws std::out_of_range, see ir::Builder::check_index.
 Tensors check_index(const ir::Operation& op, const Tensors& operands);

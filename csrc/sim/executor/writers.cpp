@@ -26,6 +26,8 @@ void embedding(const ir::Operation& op,
 
 Writer find_writer(const ir::Operation& op,
                    const std::vector<ir::TensorType>& operands) {
+  if (const Writer bounded = find_bounded_writer(op.name))
+    return bounded;
   for (const ir::TensorType& type : operands)
     if (type.numel() == 0)
       return nullptr;

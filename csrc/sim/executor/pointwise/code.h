@@ -157,8 +157,8 @@ struct Step {
   float* keep;         // or null
 };
 
-// What one instruction set has to offer. n is a multiple of kStrip but in
-// reductions. `result` may be an operand; what is kept may not.
+// What one instruction set has to offer. n is a multiple of kStrip in functions
+// and chains. `result` may be an operand; what is kept may not.
 struct Kernels {
   using Function = void (*)(float* result,
                             const float* a,
@@ -173,6 +173,11 @@ struct Kernels {
   float (*sum)(const float* a, int64_t n);
   float (*maximum)(const float* a, int64_t n);
   float (*minimum)(const float* a, int64_t n);
+  // Any n.
+  void (*load_bfloat16)(float* result, const void* from, int64_t n);
+  void (*load_float16)(float* result, const void* from, int64_t n);
+  void (*store_bfloat16)(void* result, const float* from, int64_t n);
+  void (*store_float16)(void* result, const float* from, int64_t n);
 };
 const Kernels& kernels();
 

@@ -4,6 +4,7 @@
 // tanh they differ by a few units in the last place.
 #include <ATen/cpu/vec/vec.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "sim/executor/pointwise/code.h"
@@ -207,10 +208,66 @@ float minimum(const float* a, int64_t n) {
       [](float x, float y) { return y < x || y != y ? y : x; });
 }
 
+auto widen(const at::vec::Vectorized<c10::BFloat16>& x) {
+  return at::vec::convert_bfloat16_float(x);
+}
+auto widen(const at::vec::Vectorized<c10::Half>& x) {
+  return at::vec::convert_half_float(x);
+}
+
+template <typename T>
+void load_as(float* o, const void* from, int64_t n) {
+  using Narrow = at::vec::Vectorized<T>;
+  const T* p = static_cast<const T*>(from);
+  int64_t i = 0;
+  for (; i + Narrow::size() <= n; i += Narrow::size()) {
+    const auto [a, b] = widen(Narrow::loadu(p + i));
+    a.store(o + i);
+    b.store(o + i + V::size());
+  }
+  if (i == n)
+    return;
+  const auto [a, b] = widen(Narrow::loadu(p + i, n - i));
+  const int64_t first = std::min<int64_t>(n - i, V::size());
+  a.store(o + i, first);
+  if (first < n - i)
+    b.store(o + i + first, n - i - first);
+}
+
+// The numbers are rounded to T already.
+template <typename T, typename F>
+void store_as(void* to, const float* p, int64_t n, F&& narrow) {
+  T* o = static_cast<T*>(to);
+  constexpr int64_t size = at::vec::Vectorized<T>::size();
+  int64_t i = 0;
+  for (; i + size <= n; i += size)
+    narrow(load(p, i), load(p, i + V::size())).store(o + i);
+  for (; i < n; ++i)
+    o[i] = static_cast<T>(p[i]);
+}
+
+void store_bfloat16(void* to, const float* p, int64_t n) {
+  store_as<c10::BFloat16>(
+      to, p, n, [](V a, V b) { return at::vec::convert_float_bfloat16(a, b); });
+}
+
+void store_float16(void* to, const float* p, int64_t n) {
+  store_as<c10::Half>(
+      to, p, n, [](V a, V b) { return at::vec::convert_float_half(a, b); });
+}
+
 }  // namespace
 
 const Kernels& kernels() {
-  static constexpr Kernels all{kFunctions, &chain, &sum, &maximum, &minimum};
+  static constexpr Kernels all{kFunctions,
+                               &chain,
+                               &sum,
+                               &maximum,
+                               &minimum,
+                               &load_as<c10::BFloat16>,
+                               &load_as<c10::Half>,
+                               &store_bfloat16,
+                               &store_float16};
   return all;
 }
 

@@ -34,6 +34,14 @@ constexpr int64_t kGrain = 16 * kBlock;
 // core's second-level cache holds of a few values.
 constexpr int64_t kChunk = 8 * kBlock;
 
+void convert(float* to, const c10::BFloat16* from, int64_t n) {
+  kernels().load_bfloat16(to, from, n);
+}
+
+void convert(float* to, const c10::Half* from, int64_t n) {
+  kernels().load_float16(to, from, n);
+}
+
 template <typename T>
 void convert(float* to, const T* from, int64_t n) {
   for (int64_t i = 0; i < n; ++i)
@@ -117,19 +125,13 @@ void store_block(const Store& store,
     case DType::Float32:
       std::memcpy(static_cast<float*>(data) + begin, from, n * sizeof(float));
       break;
-    case DType::BFloat16: {
-      auto* to = static_cast<uint16_t*>(data) + begin;
-      // The value is rounded already.
-      for (int64_t i = 0; i < n; ++i)
-        to[i] = static_cast<uint16_t>(std::bit_cast<uint32_t>(from[i]) >> 16);
+    case DType::BFloat16:
+      kernels().store_bfloat16(
+          static_cast<c10::BFloat16*>(data) + begin, from, n);
       break;
-    }
-    case DType::Float16: {
-      auto* to = static_cast<c10::Half*>(data) + begin;
-      for (int64_t i = 0; i < n; ++i)
-        to[i] = from[i];
+    case DType::Float16:
+      kernels().store_float16(static_cast<c10::Half*>(data) + begin, from, n);
       break;
-    }
     default: {
       auto* to = static_cast<uint8_t*>(data) + begin;
       for (int64_t i = 0; i < n; ++i)
