@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <map>
 #include <optional>
 #include <set>
@@ -39,19 +40,33 @@ bool keeps_order(const FlatOp& op, const Flat& flat) {
                                             "aten.squeeze.dim",
                                             "aten.squeeze.dims",
                                             "aten.alias",
-                                            "aten.detach"};
+                                            "aten.detach",
+                                            "stablehlo.reshape"};
   return op.operands.size() == 1 && op.results.size() == 1 &&
          kNames.contains(op.op->name) &&
          flat.types[op.operands[0]].dtype == flat.types[op.results[0]].dtype;
 }
 
-// The number of aten.full, which is no operand of a region.
+// The number that fills the result of an operation, which is no operand of a
+// region: aten.full, and constants of StableHLO.
 std::optional<double> filled(const FlatOp& op, const Flat& flat) {
   const std::string& name = op.op->name;
+  const DType dtype = flat.types[op.results[0]].dtype;
+  if (name == "stablehlo.constant" && flat.types[op.results[0]].numel() == 1) {
+    const auto& bytes = std::get<std::string>(*op.op->attribute("value"));
+    const auto read = [&](auto value) {
+      std::memcpy(&value, bytes.data(), sizeof(value));
+      return static_cast<double>(value);
+    };
+    if (dtype == DType::Float32)
+      return read(float());
+    if (dtype == DType::UInt32)
+      return read(uint32_t());
+    return std::nullopt;
+  }
   if ((name != "aten.full" && name != "aten.full.default") ||
       op.op->arguments.size() < 2)
     return std::nullopt;
-  const DType dtype = flat.types[op.results[0]].dtype;
   const ir::Attribute& value = op.op->arguments[1];
   if (dtype != DType::Float32 && dtype != DType::Bool)
     return std::nullopt;
@@ -62,6 +77,11 @@ std::optional<double> filled(const FlatOp& op, const Flat& flat) {
   if (const auto* v = std::get_if<bool>(&value))
     return double(*v);
   return std::nullopt;
+}
+
+bool is_storable(DType dtype) {
+  return dtype == DType::Float32 || dtype == DType::BFloat16 ||
+         dtype == DType::Float16 || dtype == DType::Bool;
 }
 
 struct RowReduction {
@@ -111,8 +131,11 @@ void sink(Flat& flat) {
   std::vector<bool> done(flat.ops.size(), false);
   std::vector<FlatOp> ops;
   const auto is_late = [](const FlatOp& op) {
-    return op.aten && (op.aten->pointwise || op.aten->view ||
-                       op.op->name == "aten._to_copy");
+    return op.aten ? op.aten->pointwise || op.aten->view ||
+                         op.op->name == "aten._to_copy"
+                   : pointwise::is_primitive(op.op->name) ||
+                         op.op->name == "stablehlo.broadcast_in_dim" ||
+                         op.op->name == "stablehlo.reshape";
   };
   std::vector<int32_t> stack;
   const auto add = [&](int32_t i) {
@@ -195,7 +218,8 @@ class Fuser {
 
   std::optional<FlatOp> grow(int32_t seed) {
     const FlatOp& first = flat_.ops[seed];
-    if (!first.aten || first.results.size() != 1)
+    if ((!first.aten && !pointwise::is_primitive(first.op->name)) ||
+        first.results.size() != 1)
       return std::nullopt;
     const bool reduces = row_reduction(first, flat_).has_value();
     Growth growth{
@@ -246,6 +270,16 @@ class Fuser {
            growth.members.end();
   }
 
+  // As `filled`, also through broadcasts.
+  std::optional<double> filled_everywhere(int32_t i) const {
+    while (flat_.ops[i].op->name == "stablehlo.broadcast_in_dim") {
+      i = producer_[flat_.ops[i].operands[0]];
+      if (i < 0)
+        return std::nullopt;
+    }
+    return filled(flat_.ops[i], flat_);
+  }
+
   // Adds operator i, and before it those that it needs from behind the seed.
   bool join(Growth& growth, int32_t i, int depth = 0) {
     const FlatOp& op = flat_.ops[i];
@@ -260,7 +294,7 @@ class Fuser {
       if (growth.reductions.contains(from))
         return false;
       if (from >= 0)
-        if (const auto number = filled(flat_.ops[from], flat_)) {
+        if (const auto number = filled_everywhere(from)) {
           if (std::isnan(*number))
             return false;
           growth.builder.constant(v, *number);
@@ -304,7 +338,7 @@ class Fuser {
   // and read: the operand is in the cache. Others compute it for themselves.
   bool recomputed(const Growth& growth, int32_t i) const {
     const FlatOp& op = flat_.ops[i];
-    if (growth.columns == 0 || !op.aten->pointwise)
+    if (growth.columns == 0 || !op.aten || !op.aten->pointwise)
       return false;
     int large = 0;
     for (int32_t v : op.operands) {
@@ -319,8 +353,9 @@ class Fuser {
 
   std::optional<FlatOp> finish(const Growth& growth) {
     // Alone, ATen's own is as good where it writes into its result.
+    const AtenOp* alone = flat_.ops[growth.seed].aten;
     if (growth.members.size() < 2 && growth.reductions.empty() &&
-        flat_.ops[growth.seed].aten->out)
+        (!alone || alone->out))
       return std::nullopt;
     FlatOp op;
     op.op = flat_.ops[growth.seed].op;
@@ -332,10 +367,13 @@ class Fuser {
         outputs.push_back({flat_.ops[i].operands[0],
                            flat_.types[value].dtype,
                            reduced->second});
-      else if (escapes(growth, value) && !recomputed(growth, i))
+      else if (escapes(growth, value) && !recomputed(growth, i)) {
+        if (!is_storable(flat_.types[value].dtype))
+          return std::nullopt;
         outputs.push_back({value, flat_.types[value].dtype});
-      else
+      } else {
         continue;
+      }
       op.results.push_back(value);
     }
     if (op.results.empty() || op.results.size() > kResults)

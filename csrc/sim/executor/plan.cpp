@@ -536,6 +536,7 @@ class Planner {
   struct FusedPlaces {
     std::vector<size_t> last_read;  // of each operand, the stage
     std::vector<size_t> written;    // of each result, the stage
+    std::vector<bool> dense;        // operands that have to be
     std::vector<Location> to, from;
     // Results with gaps are computed apart.
     std::vector<std::pair<Location, Location>> copies;
@@ -546,12 +547,16 @@ class Planner {
     const auto& stages = op.fused->stages;
     FusedPlaces places{std::vector<size_t>(op.operands.size()),
                        std::vector<size_t>(op.results.size()),
+                       std::vector<bool>(op.operands.size()),
                        {},
                        {},
                        {}};
     for (size_t s = 0; s < stages.size(); ++s) {
-      for (const auto& load : stages[s].code.loads)
+      for (const auto& load : stages[s].code.loads) {
         places.last_read[load.operand] = s;
+        if (load.shift > 0)
+          places.dense[load.operand] = true;
+      }
       for (const auto& store : stages[s].code.stores)
         places.written[store.result] = s;
     }
@@ -613,7 +618,7 @@ class Planner {
                  itemsize(from.dtype) == itemsize(to.dtype) &&
                  places.last_read[k] <= places.written[result]);
       };
-      bool clash = false;
+      bool clash = places.dense[k] && !from.is_contiguous();
       for (size_t result = 0; result < places.to.size(); ++result)
         clash |= clashes(result);
       places.from.push_back(clash ? emit_staged(from) : from);

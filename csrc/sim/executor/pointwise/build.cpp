@@ -496,19 +496,30 @@ bool Builder::take(int32_t value) {
   return true;
 }
 
-Builder::Register Builder::read(int32_t value, const ir::Shape& shape) {
+std::optional<double> Builder::number_of(int32_t value) const {
+  const auto known = values_.find(value);
+  if (known != values_.end())
+    for (const auto& [number, r] : numbers_)
+      if (r == known->second)
+        return number;
+  return std::nullopt;
+}
+
+Builder::Register Builder::read(int32_t value,
+                                const ir::Shape& shape,
+                                int8_t shift) {
   if (const auto known = values_.find(value); known != values_.end())
     return known->second;
   if (!broadcasts(type(value).shape, shape))
     throw Arguments::Refused{};
-  const auto [entry, added] = loads_.try_emplace({value, shape}, -1);
+  const auto [entry, added] = loads_.try_emplace({value, shape, shift}, -1);
   if (added) {
     entry->second = fresh();
     const auto known = std::find(operands_.begin(), operands_.end(), value);
     const auto operand = static_cast<int32_t>(known - operands_.begin());
     if (known == operands_.end())
       operands_.push_back(value);
-    reads_.push_back({operand, entry->second, type(value).dtype, shape});
+    reads_.push_back({operand, entry->second, type(value).dtype, shape, shift});
   }
   return entry->second;
 }
@@ -525,27 +536,32 @@ Builder::Register Builder::emit(Opcode opcode,
 }
 
 bool Builder::add(const FlatOp& op) {
-  const Rule* rule =
-      op.aten && op.results.size() == 1 ? find_rule(op) : nullptr;
-  const int32_t result = op.results.empty() ? -1 : op.results[0];
-  if (!rule || !is_register_dtype(type(result).dtype))
+  if (op.results.size() != 1)
+    return false;
+  const DType dtype = type(op.results[0]).dtype;
+  const Rule* rule = op.aten ? find_rule(op) : nullptr;
+  const bool primitive = !op.aten && is_primitive(op.op->name);
+  if (!primitive && (!rule || !is_register_dtype(dtype)))
     return false;
   const Builder before = *this;
   try {
     Arguments arguments(*this, op);
-    const Register value = (*rule)(arguments);
-    values_[result] = arguments.round(value, type(result).dtype);
-    return true;
+    const auto value =
+        primitive ? this->primitive(op) : std::optional((*rule)(arguments));
+    if (value) {
+      values_[op.results[0]] = arguments.round(*value, dtype);
+      return true;
+    }
   } catch (const Arguments::Refused&) {
-    registers_ = before.registers_;
-    values_ = before.values_;
-    numbers_ = before.numbers_;
-    loads_ = before.loads_;
-    reads_ = before.reads_;
-    operands_ = before.operands_;
-    instructions_ = before.instructions_;
-    return false;
   }
+  registers_ = before.registers_;
+  values_ = before.values_;
+  numbers_ = before.numbers_;
+  loads_ = before.loads_;
+  reads_ = before.reads_;
+  operands_ = before.operands_;
+  instructions_ = before.instructions_;
+  return false;
 }
 
 void set_layout(Load& load,

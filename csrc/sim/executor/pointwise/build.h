@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -32,6 +33,9 @@ struct Output {
   DType dtype;
   Reduction reduction = Reduction::None;
 };
+
+// An elementwise StableHLO operation that Builder may know.
+bool is_primitive(const std::string& name);
 
 class Builder {
  public:
@@ -67,19 +71,24 @@ class Builder {
   const ir::TensorType& type(int32_t value) const { return flat_.types[value]; }
   Register fresh() { return registers_++; }
   Register number(float value);
-  Register read(int32_t value, const ir::Shape& shape);
+  // `shift` drops the lower bits of unsigned words.
+  Register read(int32_t value, const ir::Shape& shape, int8_t shift = 0);
+  // The instructions of a StableHLO operation.
+  std::optional<Register> primitive(const FlatOp& op);
+  std::optional<double> number_of(int32_t value) const;
   Register emit(Opcode opcode, Register a, Register b = -1, Register c = -1);
 
   const Flat& flat_;
   Register registers_ = 0;
   std::map<int32_t, Register> values_;
   std::map<float, Register> numbers_;
-  std::map<std::pair<int32_t, ir::Shape>, Register> loads_;
+  std::map<std::tuple<int32_t, ir::Shape, int8_t>, Register> loads_;
   struct Read {
     int32_t operand;
     Register result;
     DType dtype;
     ir::Shape shape;
+    int8_t shift;
   };
   std::vector<Read> reads_;
   std::vector<int32_t> operands_;

@@ -107,6 +107,8 @@ struct Load {
   std::vector<int64_t> size, stride;
   // Instructions before it.
   int32_t position;
+  // Lower bits of an unsigned word that are dropped.
+  int8_t shift = 0;
 };
 
 // Of a row.

@@ -93,9 +93,19 @@ void load_block(
     load_strided(load, elements, begin, n, to);
 }
 
+// A shifted word is below 2^24.
+void shift_words(
+    const Load& load, const void* data, int64_t begin, int64_t n, float* to) {
+  const uint32_t* words = static_cast<const uint32_t*>(data) + begin;
+  for (int64_t i = 0; i < n; ++i)
+    to[i] = static_cast<float>(static_cast<int32_t>(words[i] >> load.shift));
+}
+
 void load_block(
     const Load& load, const void* data, int64_t begin, int64_t n, float* to) {
   switch (load.dtype) {
+    case DType::UInt32:
+      return shift_words(load, data, begin, n, to);
     case DType::Float32:
       return load_block<float>(load, data, begin, n, to);
     case DType::BFloat16:

@@ -219,8 +219,13 @@ class Schedule {
     auto read = reads.begin();
     const auto load_before = [&](int32_t k) {
       for (; read != reads.end() && first[read->result] <= k; ++read) {
-        code().loads.push_back(
-            {read->operand, take(read->result), read->dtype, {}, {}, k});
+        code().loads.push_back({read->operand,
+                                take(read->result),
+                                read->dtype,
+                                {},
+                                {},
+                                k,
+                                read->shift});
         region_.shapes.push_back(read->shape);
       }
     };
