@@ -195,14 +195,79 @@ def decode(dtype: torch.dtype, tokens: int = 48) -> None:
     )
 
 
+def llama_step(device: str, dtype: torch.dtype, backend: str | None) -> Any:
+    """Forward, backward and AdamW of one Llama layer, 2 x 256 tokens of 512."""
+    from transformers import LlamaConfig
+    from transformers.models.llama.modeling_llama import (
+        LlamaDecoderLayer,
+        LlamaRotaryEmbedding,
+    )
+
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+    config = LlamaConfig(
+        hidden_size=512,
+        intermediate_size=1376,
+        num_attention_heads=8,
+        num_key_value_heads=4,
+        num_hidden_layers=1,
+        attn_implementation="sdpa",
+    )
+    layer = LlamaDecoderLayer(config, 0).to(device)
+    x = torch.randn(2, 256, 512).to(device)
+    places = torch.arange(256)[None].to(device)
+    angles = LlamaRotaryEmbedding(config).to(device)(x, places)
+    optimizer = torch.optim.AdamW(layer.parameters(), lr=1e-3)
+
+    def forward(x: torch.Tensor) -> torch.Tensor:
+        out = layer(x, position_embeddings=angles)
+        return out[0] if isinstance(out, tuple) else out
+
+    run = torch.compile(forward, backend=backend, dynamic=False) if backend else forward
+
+    def step() -> torch.Tensor:
+        with torch.autocast(device, dtype, enabled=dtype != torch.float32):
+            loss = run(x).float().square().mean()
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        return loss.detach()
+
+    for _ in range(3):
+        step()
+    return step
+
+
+def training(dtype: torch.dtype) -> None:
+    times = {}
+    for name, device, backend in (
+        ("CPU eager", "cpu", None),
+        ("Inductor", "cpu", "inductor"),
+        ("neuron eager", "neuron", None),
+        ("neuron", "neuron", "neuron"),
+    ):
+        times[name] = seconds(llama_step(device, dtype, backend))
+    ours = times["neuron"]
+    print(f"training step of a Llama layer, {str(dtype)[6:]}")
+    print("  ms: " + ", ".join(f"{k} {v * 1e3:.0f}" for k, v in times.items()), end="")
+    print(
+        f": {times['CPU eager'] / ours:.2f} of eager, "
+        f"{times['Inductor'] / ours:.2f} of Inductor"
+    )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--models", action="store_true", help="SmolLM2, minutes")
+    parser.add_argument(
+        "--models", action="store_true", help="a Llama layer and SmolLM2, minutes"
+    )
     arguments = parser.parse_args()
     torch.set_num_threads(2)
     chains()
     caller()
     if arguments.models:
+        for dtype in (torch.float32, torch.bfloat16):
+            training(dtype)
         for dtype in (torch.float32, torch.bfloat16):
             decode(dtype)
     print(f"fallbacks: {torch_neuronx.get_fallback_ops()}")
