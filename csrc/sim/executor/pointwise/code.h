@@ -68,16 +68,30 @@ inline constexpr int64_t kStrip = 128;
   X(Where, 3, V::blendv(c, b, a != V(0.0f)))                                \
   X(WhereThen, 3, V::blendv(c, a, b != V(0.0f)))                            \
   X(WhereElse, 3, V::blendv(a, c, b != V(0.0f)))
+// Two steps in one, which are half of all in layers and optimizers: the second
+// takes `c` where the first takes `b`, and adds, subtracts, multiplies, or is
+// Relu. names, expression of the first
+#define NEURONX_POINTWISE_PAIRS(X)                                          \
+  X(AddAdd, AddSub, AddMul, AddRelu, a + b)                                 \
+  X(SubAdd, SubSub, SubMul, SubRelu, a - b)                                 \
+  X(MulAdd, MulSub, MulMul, MulRelu, a * b)
 // clang-format on
 
 enum class Opcode : uint8_t {
 #define X(name, ...) name,
   NEURONX_POINTWISE_FUNCTIONS(X) NEURONX_POINTWISE_STEPS(X)
 #undef X
+#define X(add, sub, mul, relu, ...) add, sub, mul, relu,
+      NEURONX_POINTWISE_PAIRS(X)
+#undef X
 };
 
 constexpr bool is_function(Opcode opcode) {
   return opcode < Opcode::Neg;
+}
+
+constexpr bool is_pair(Opcode opcode) {
+  return opcode >= Opcode::AddAdd;
 }
 
 // One step of a chain. Slots that are not needed are -1.
@@ -87,6 +101,7 @@ struct Link {
   int16_t b, c;
   int16_t keep;  // where the value is stored besides
   float number;
+  float second = 0;  // of a pair without slot c
 };
 
 // A function: result = opcode(a, b). A chain: the value of slot a goes through
@@ -154,8 +169,8 @@ void run(const Stack& stack, const void* const* operands, void* const* results);
 // A link on one block.
 struct Step {
   Opcode opcode;
-  float number;
-  const float *b, *c;  // b is null: it is `number`
+  float number, second;
+  const float *b, *c;  // null: `number`; of a pair `second`
   float* keep;         // or null
 };
 

@@ -116,6 +116,28 @@ struct Values {
   }
 };
 
+// values = second(first(values, b), c), each of b and c numbers or one number.
+template <typename F, typename G>
+[[gnu::always_inline]] inline void pair(
+    Values& values, const Step& step, int64_t i, F&& first, G&& second) {
+  const float *pb = step.b, *pc = step.c;
+  const V number(step.number), last(step.second);
+  if (pb && pc)
+    values.each([&](V a, int64_t k) {
+      return second(first(a, load(pb, i + k)), load(pc, i + k));
+    });
+  else if (pb)
+    values.each([&](V a, int64_t k) {
+      return second(first(a, load(pb, i + k)), last);
+    });
+  else if (pc)
+    values.each([&](V a, int64_t k) {
+      return second(first(a, number), load(pc, i + k));
+    });
+  else
+    values.each([&](V a, int64_t) { return second(first(a, number), last); });
+}
+
 void chain(float* result,
            const float* first,
            const Step* steps,
@@ -149,6 +171,22 @@ void chain(float* result,
   case Opcode::name:                  \
     CASE_##operands(expression) break;
         NEURONX_POINTWISE_STEPS(X)
+#undef X
+#define PAIR(name, first, second)                          \
+  case Opcode::name:                                       \
+    pair(                                                  \
+        values,                                            \
+        *step,                                             \
+        i,                                                 \
+        [](V a, V b) { return first; },                    \
+        [](V a, [[maybe_unused]] V b) { return second; }); \
+    break;
+#define X(add, sub, mul, relu, first) \
+  PAIR(add, first, a + b)             \
+  PAIR(sub, first, a - b)             \
+  PAIR(mul, first, a* b)              \
+  PAIR(relu, first, at::vec::clamp_min(a, V(0.0f)))
+        NEURONX_POINTWISE_PAIRS(X)
 #undef X
         default:
           __builtin_unreachable();

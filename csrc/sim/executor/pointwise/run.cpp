@@ -281,19 +281,24 @@ class Runner {
   }
 
   Step step(const Link& link) {
-    Step step{link.opcode, link.number, nullptr, nullptr, nullptr};
+    Step step{link.opcode, link.number, link.second, nullptr, nullptr, nullptr};
     if (link.keep >= 0) {
       step.keep = own(link.keep);
       contents_[link.keep] = {step.keep};
     }
-    if (link.c >= 0)
-      step.c = numbers(link.c);
-    if (link.b >= 0 && link.c >= 0) {
-      step.b = numbers(link.b);
-    } else if (link.b >= 0) {
-      step.b = contents_[link.b].at;
-      step.number = contents_[link.b].number;
-    }
+    const bool pair = is_pair(link.opcode);
+    const auto operand = [&](int16_t slot, const float*& at, float& number) {
+      if (slot < 0)
+        return;
+      // Two operands of one step are both numbers of their own.
+      if (link.c >= 0 && !pair)
+        numbers(slot);
+      at = contents_[slot].at;
+      if (!at)
+        number = contents_[slot].number;
+    };
+    operand(link.b, step.b, step.number);
+    operand(link.c, step.c, step.second);
     return step;
   }
 

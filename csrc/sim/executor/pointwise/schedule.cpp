@@ -40,6 +40,30 @@ std::optional<Opcode> exchanged(Opcode opcode) {
   }
 }
 
+// The pair of two steps.
+std::optional<Opcode> paired(Opcode first, Opcode second) {
+#define X(add, sub, mul, relu, ...) \
+  Opcode::add, Opcode::sub, Opcode::mul, Opcode::relu,
+  static constexpr Opcode kPairs[] = {NEURONX_POINTWISE_PAIRS(X)};
+#undef X
+  const auto place = [](Opcode opcode) {
+    switch (opcode) {
+      case Opcode::Add:
+        return 0;
+      case Opcode::Sub:
+        return 1;
+      case Opcode::Mul:
+        return 2;
+      case Opcode::Relu:
+        return 3;
+      default:
+        return 4;
+    }
+  };
+  const int a = place(first), b = place(second);
+  return a < 3 && b < 4 ? std::optional(kPairs[4 * a + b]) : std::nullopt;
+}
+
 }  // namespace
 
 class Schedule {
@@ -258,7 +282,6 @@ class Schedule {
 
   void add_chain(const Group& group, int32_t k) {
     Instruction i{Opcode::Neg, 0, slot_[group.first], slot_[group.first]};
-    i.links = static_cast<int32_t>(group.members.size());
     // What a chain keeps has slots that none of its operands has.
     for (const Member& m : group.members) {
       Link link{m.opcode, is_immediate(m), -1, -1, -1, 0};
@@ -270,7 +293,19 @@ class Schedule {
         link.c = slot_[m.c];
       if (&m != &group.members.back() && uses_[m.result] > 0)
         link.keep = take(m.result);
+      Link* before = i.links > 0 ? &code().links.back() : nullptr;
+      const auto pair = before && before->keep < 0
+                            ? paired(before->opcode, link.opcode)
+                            : std::nullopt;
+      if (pair) {
+        before->opcode = *pair;
+        before->c = link.b;
+        before->second = link.number;
+        before->keep = link.keep;
+        continue;
+      }
       code().links.push_back(link);
+      ++i.links;
     }
     each_read(group, [&](Register r) { give_back(r, k); });
     i.result = take(group.result());
