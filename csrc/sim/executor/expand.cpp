@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/executor/expand.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "sim/executor/flat_builder.h"
 #include "sim/executor/fusion.h"
 
@@ -15,7 +18,7 @@ bool is_narrow(DType dtype) {
 class Expander {
  public:
   Expander(const FlatOp& entry, Flat& flat)
-      : entry_(entry), flat_(flat), build_(flat) {}
+      : entry_(entry), flat_(flat), build_(flat), first_(flat.ops.size()) {}
 
   // Arguments: input, normalized shape, weight, bias, epsilon. Results: output,
   // mean, reciprocal standard deviation. The variance is that of the centred
@@ -40,32 +43,44 @@ class Expander {
     }
     if (!fuses_rows(input.numel(), columns))
       return false;
-    const int32_t x = wide(operand(0));
-    const int32_t mean = target(1);
-    append("aten.mean.dim", {x}, {dims, true}, mean);
-    const int32_t centred = full(input.shape);
-    append("aten.sub.Tensor", {x, mean}, {}, centred);
-    const int32_t square = full(input.shape);
-    append("aten.mul.Tensor", {centred, centred}, {}, square);
-    const int32_t variance = full(rows);
-    append("aten.mean.dim", {square}, {dims, true}, variance);
-    const int32_t shifted = full(rows);
-    append("aten.add.Scalar", {variance}, {*epsilon}, shifted);
-    const int32_t scale = target(2);
-    append("aten.rsqrt", {shifted}, {}, scale);
-    const int32_t y = target(0);
-    int32_t normal = has(2) || has(3) ? full(input.shape) : y;
-    append("aten.mul.Tensor", {centred, scale}, {}, normal);
-    if (has(2)) {
-      const int32_t scaled = has(3) ? full(input.shape) : y;
-      append("aten.mul.Tensor", {normal, wide(operand(2))}, {}, scaled);
-      normal = scaled;
+    const Moments m = normalize(wide(operand(0)), dims, rows, *epsilon);
+    affine(m.normal,
+           has(2) ? wide(operand(2)) : -1,
+           has(3) ? wide(operand(3)) : -1);
+    finish(1, m.mean);
+    finish(2, m.scale);
+    return true;
+  }
+
+  // Arguments: input, weight, bias, batches, channels, numbers of a channel,
+  // groups, epsilon. Results as above, statistics [batches, groups].
+  bool group_norm() {
+    const ir::TensorType input = type(operand(0));
+    for (int32_t v : entry_.operands)
+      if (!is_narrow(type(v).dtype))
+        return false;
+    int64_t sizes[4];
+    for (size_t i = 0; i < 4; ++i) {
+      const auto* size = std::get_if<int64_t>(&entry_.op->arguments.at(3 + i));
+      if (!size)
+        return false;
+      sizes[i] = *size;
     }
-    if (has(3))
-      append("aten.add.Tensor", {normal, wide(operand(3))}, {}, y);
-    finish(0, y);
-    finish(1, mean);
-    finish(2, scale);
+    const auto [batches, channels, numbers, groups] = sizes;
+    const auto* epsilon = std::get_if<double>(&entry_.op->arguments.at(7));
+    const int64_t rows = batches * groups;
+    if (!epsilon || rows == 0 || is_permuted(operand(0)) ||
+        !fuses_rows(input.numel(), input.numel() / rows))
+      return false;
+    const int32_t x =
+        view(wide(operand(0)), {batches, groups, input.numel() / rows});
+    const Moments m = normalize(x, {2}, {batches, groups, 1}, *epsilon);
+    const ir::Shape each{channels, 1};
+    affine(view(m.normal, {batches, channels, numbers}),
+           has(1) ? view(wide(operand(1)), each) : -1,
+           has(2) ? view(wide(operand(2)), each) : -1);
+    finish(1, m.mean);
+    finish(2, m.scale);
     return true;
   }
 
@@ -77,6 +92,63 @@ class Expander {
   int32_t operand(size_t i) const {
     return entry_.operands.at(
         std::get<ir::Operand>(entry_.op->arguments.at(i)).index);
+  }
+
+  struct Moments {
+    int32_t mean, scale, normal;
+  };
+
+  // (x - mean) * scale over `dims`, which leave `rows`.
+  Moments normalize(int32_t x,
+                    const std::vector<int64_t>& dims,
+                    const ir::Shape& rows,
+                    double epsilon) {
+    const ir::Shape shape = type(x).shape;
+    const int32_t mean = full(rows), centred = full(shape);
+    append("aten.mean.dim", {x}, {dims, true}, mean);
+    append("aten.sub.Tensor", {x, mean}, {}, centred);
+    const int32_t square = full(shape), variance = full(rows);
+    append("aten.mul.Tensor", {centred, centred}, {}, square);
+    append("aten.mean.dim", {square}, {dims, true}, variance);
+    const int32_t shifted = full(rows), scale = full(rows);
+    append("aten.add.Scalar", {variance}, {epsilon}, shifted);
+    append("aten.rsqrt", {shifted}, {}, scale);
+    const int32_t normal = full(shape);
+    append("aten.mul.Tensor", {centred, scale}, {}, normal);
+    return {mean, scale, normal};
+  }
+
+  // Result 0: normal * weight + bias, each -1 for none.
+  void affine(int32_t normal, int32_t weight, int32_t bias) {
+    int32_t y = normal;
+    if (weight >= 0) {
+      const int32_t scaled = full(type(y).shape);
+      append("aten.mul.Tensor", {y, weight}, {}, scaled);
+      y = scaled;
+    }
+    if (bias >= 0) {
+      const int32_t shifted = full(type(y).shape);
+      append("aten.add.Tensor", {y, bias}, {}, shifted);
+      y = shifted;
+    }
+    finish(0, y);
+  }
+
+  // Seen in another order than it lies in memory.
+  bool is_permuted(int32_t v) const {
+    for (auto op = flat_.ops.rbegin(); op != flat_.ops.rend(); ++op)
+      if (std::ranges::count(op->results, v) > 0)
+        return (op->aten && op->aten->view) ||
+               op->op->name == "neuronx.as_strided";
+    return false;
+  }
+
+  int32_t view(int32_t v, ir::Shape shape) {
+    if (type(v).shape == shape)
+      return v;
+    const int32_t result = build_.fresh(type(v).dtype, shape);
+    append("aten.view", {v}, {std::move(shape)}, result);
+    return result;
   }
 
   void append(const char* name,
@@ -95,30 +167,38 @@ class Expander {
   int32_t full(const ir::Shape& shape) {
     return build_.fresh(DType::Float32, shape);
   }
-  // Result i, or a value that finish converts to it.
-  int32_t target(size_t i) {
-    const int32_t result = entry_.results[i];
-    return type(result).dtype == DType::Float32 ? result
-                                                : full(type(result).shape);
-  }
+  // Gives the value to result i: the operator that computes it does so there.
   void finish(size_t i, int32_t value) {
-    if (value != entry_.results[i])
-      flat_.ops.push_back(build_.convert(value, entry_.results[i]));
+    const int32_t result = entry_.results[i];
+    if (type(value).shape != type(result).shape) {
+      value = view(value, type(result).shape);
+    }
+    if (type(value).dtype != type(result).dtype) {
+      flat_.ops.push_back(build_.convert(value, result));
+      return;
+    }
+    for (size_t k = first_; k < flat_.ops.size(); ++k)
+      for (auto* list : {&flat_.ops[k].operands, &flat_.ops[k].results})
+        std::ranges::replace(*list, value, result);
   }
 
   const FlatOp& entry_;
   Flat& flat_;
   FlatBuilder build_;
+  size_t first_;  // of the operators that are added
 };
 
 }  // namespace
 
 bool expands(const ir::Operation& op) {
-  return op.name == "aten.native_layer_norm";
+  return op.name == "aten.native_layer_norm" ||
+         op.name == "aten.native_group_norm";
 }
 
 bool expand(const FlatOp& entry, Flat& flat) {
-  return expands(*entry.op) && Expander(entry, flat).layer_norm();
+  Expander expander(entry, flat);
+  return entry.op->name == "aten.native_layer_norm" ? expander.layer_norm()
+                                                    : expander.group_norm();
 }
 
 }  // namespace neuronx::sim
