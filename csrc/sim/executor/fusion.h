@@ -15,6 +15,12 @@ namespace neuronx::sim {
 // one (pointwise::Stack).
 void fuse(Flat& flat);
 
+// The second half of fuse: stacks the regions.
+void stack(Flat& flat);
+
+// A view with the elements of its operand in the same order.
+bool keeps_order(const FlatOp& op, const Flat& flat);
+
 // Whether a reduction of rows of so many of the numbers joins regions.
 bool fuses_rows(int64_t numel, int64_t columns);
 
