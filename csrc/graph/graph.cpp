@@ -34,7 +34,9 @@ bool fits(const Input& input, const Argument& argument) {
     return fits(input, *tensor);
   }
   if (const auto* integer = std::get_if<int64_t>(&argument)) {
-    return input.kind == Input::Kind::Integer && input.value == *integer;
+    return input.kind == Input::Kind::Number
+               ? input.dtype == c10::ScalarType::Long
+               : input.kind == Input::Kind::Integer && input.value == *integer;
   }
   return input.kind == Input::Kind::Number &&
          std::holds_alternative<double>(argument);
@@ -76,6 +78,8 @@ uint64_t bits(const Argument& argument) {
       return static_cast<uint64_t>(tensor->item().toLong());
     }
     value = tensor->item().toDouble();
+  } else if (const auto* integer = std::get_if<int64_t>(&argument)) {
+    return static_cast<uint64_t>(*integer);
   } else {
     value = std::get<double>(argument);
   }

@@ -25,7 +25,8 @@ using Arguments = std::vector<Argument>;
 // What an argument must be for a variant to serve the call.
 struct Input {
   enum class Kind : uint8_t { Tensor, Number, Integer, Ignored } kind;
-  // Tensor: on the device. Number: a float, or a 0-dim tensor on the CPU.
+  // Tensor: on the device. Number: a float, an integer that changes, or a
+  // 0-dim tensor on the CPU.
   c10::ScalarType dtype = c10::ScalarType::Undefined;
   c10::SmallVector<int64_t, 5> sizes = {}, strides = {};
   bool contiguous = true;

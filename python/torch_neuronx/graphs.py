@@ -93,6 +93,10 @@ class Settings:
     kind: str = "forward"
     # Run the graph operator by operator if it cannot be compiled.
     fallback: bool = False
+    # Sizes that are padded (padding.py): bucketing.Bucket by symbol; and the axes of
+    # values that the forward graph saves, by name.
+    buckets: dict[Any, Any] = field(default_factory=dict)
+    axes: dict[str, Any] = field(default_factory=dict)
 
 
 class Shapes:
@@ -147,7 +151,7 @@ class Shapes:
         )
 
 
-class _GraphEmitter(Emitter):
+class GraphEmitter(Emitter):
     """Emits a captured graph, whose last operators write to arguments."""
 
     def __init__(self, builder: Any, shapes: Shapes) -> None:
@@ -158,7 +162,7 @@ class _GraphEmitter(Emitter):
         self.current: Node | None = None
 
     def region(self, builder: Any) -> Emitter:
-        return _GraphEmitter(builder, self.shapes)
+        return GraphEmitter(builder, self.shapes)
 
     def meta(self, node: Node) -> Any:
         return self.shapes.concrete(node.meta.get("val"))
@@ -210,7 +214,7 @@ class _GraphEmitter(Emitter):
 
 
 @dataclass
-class _Variant:
+class Variant:
     """What ``_C.Graph.add`` needs besides the program."""
 
     inputs: list[tuple] = field(default_factory=list)
@@ -218,6 +222,8 @@ class _Variant:
     tensors: list[int] = field(default_factory=list)
     numbers: list[int] = field(default_factory=list)
     results: list[int] = field(default_factory=list)
+    # Of the program's results that overwrite nothing.
+    ids: list[int] = field(default_factory=list)
 
 
 class Graph:
@@ -342,8 +348,8 @@ class Graph:
         if self.is_dynamic or mode is None:
             mode = FakeTensorMode(allow_fallback_kernels=False)
         builder = _C.GraphBuilder(self.name)
-        emitter = _GraphEmitter(builder, Shapes(mode))
-        variant = _Variant()
+        emitter = self.emitter(builder, Shapes(mode))
+        variant = Variant()
         try:
             values = self.arguments(emitter, variant, args)
             results = emitter.emit(self.module, values)
@@ -366,25 +372,31 @@ class Graph:
             self.device_index(),
         )
 
+    def emitter(self, builder: Any, shapes: Shapes) -> GraphEmitter:
+        return GraphEmitter(builder, shapes)
+
     # Arguments
 
-    def arguments(
-        self, emitter: _GraphEmitter, variant: _Variant, args: list[Any]
-    ) -> list[Any]:
+    def bind(self, shapes: Shapes, args: list[Any]) -> None:
         for node, arg in zip(self.placeholders, args, strict=True):
             expected = node.meta.get("val")
             if isinstance(expected, torch.Tensor):
                 for n, number in zip(expected.shape, arg.shape, strict=True):
-                    emitter.shapes.bind(n, number)
+                    shapes.bind(n, number)
             elif isinstance(arg, int):
-                emitter.shapes.bind(expected, arg)
+                shapes.bind(expected, arg)
+
+    def arguments(
+        self, emitter: GraphEmitter, variant: Variant, args: list[Any]
+    ) -> list[Any]:
+        self.bind(emitter.shapes, args)
         return [
             self.argument(emitter, variant, i, node, arg)
             for i, (node, arg) in enumerate(zip(self.placeholders, args, strict=True))
         ]
 
     def argument(
-        self, emitter: _GraphEmitter, variant: _Variant, i: int, node: Node, arg: Any
+        self, emitter: GraphEmitter, variant: Variant, i: int, node: Node, arg: Any
     ) -> Any:
         builder = emitter.builder
         if isinstance(arg, torch.Tensor):
@@ -423,14 +435,14 @@ class Graph:
 
     def results(
         self,
-        emitter: _GraphEmitter,
-        variant: _Variant,
+        emitter: GraphEmitter,
+        variant: Variant,
         args: list[Any],
         values: list[Any],
         results: Any,
     ) -> tuple[list[int], list[int]]:
         """The program's results and what each overwrites: first arguments."""
-        builder, shapes = emitter.builder, emitter.shapes
+        builder = emitter.builder
         ids: list[int] = []
         aliases: list[int] = []
         position = {value: i for i, value in enumerate(values) if _is_operand(value)}
@@ -447,36 +459,50 @@ class Graph:
                 ids.append(builder.as_strided_scatter(extent, value.id, strides))
         made: dict[Any, int] = {}
         for k, (node, value) in enumerate(zip(self.outputs, results, strict=True)):
-            if value is None:
-                variant.outputs.append(("none",))
-            elif not isinstance(value, Operand):
-                variant.outputs.append(("integer", int(shapes.number(value))))
-            elif value in position:
-                variant.outputs.append(("argument", position[value]))
-            elif view := self.view(node, made, shapes) or self.argument_view(
-                node, args, emitter
-            ):
-                variant.outputs.append(view)
-            else:
-                fake = shapes.tensor(node.meta["val"])
-                sizes, strides = list(fake.shape), list(fake.stride())
-                dense = _is_dense(fake)
-                if not dense or 0 in sizes:
-                    strides = list(torch.empty(sizes, device="meta").stride())
-                variant.outputs.append(("new", fake.dtype, sizes, strides))
-                made.setdefault(_storage(node), k)
-                if 0 in sizes:
-                    continue
-                variant.results.append(k)
-                aliases.append(-1)
-                contiguous = fake.is_contiguous() or not dense
-                ids.append(
-                    value.id if contiguous else builder.to_strided(value.id, strides)
-                )
-        return ids, aliases
+            self.output(k, node, value, emitter, variant, position, args, made)
+        return ids + variant.ids, aliases + [-1] * len(variant.ids)
+
+    def output(
+        self,
+        k: int,
+        node: Any,
+        value: Any,
+        emitter: GraphEmitter,
+        variant: Variant,
+        position: dict[Any, int],
+        args: list[Any],
+        made: dict[Any, int],
+    ) -> None:
+        """Adds the graph's result ``k``; ``made`` holds earlier ones by memory."""
+        builder, shapes = emitter.builder, emitter.shapes
+        if value is None:
+            variant.outputs.append(("none",))
+        elif not isinstance(value, Operand):
+            variant.outputs.append(("integer", int(shapes.number(value))))
+        elif value in position:
+            variant.outputs.append(("argument", position[value]))
+        elif view := self.view(node, made, shapes) or self.argument_view(
+            node, args, emitter
+        ):
+            variant.outputs.append(view)
+        else:
+            fake = shapes.tensor(node.meta["val"])
+            sizes, strides = list(fake.shape), list(fake.stride())
+            dense = is_dense(fake)
+            if not dense or 0 in sizes:
+                strides = list(torch.empty(sizes, device="meta").stride())
+            variant.outputs.append(("new", fake.dtype, sizes, strides))
+            made.setdefault(_storage(node), k)
+            if 0 in sizes:
+                return
+            variant.results.append(k)
+            contiguous = fake.is_contiguous() or not dense
+            variant.ids.append(
+                value.id if contiguous else builder.to_strided(value.id, strides)
+            )
 
     def argument_view(
-        self, node: Node, args: list[Any], emitter: _GraphEmitter
+        self, node: Node, args: list[Any], emitter: GraphEmitter
     ) -> tuple | None:
         """An output that shows the memory of an argument."""
         number = emitter.shapes.number
@@ -504,7 +530,7 @@ class Graph:
         k = made[_storage(node)]
         base, fake = self.outputs[k].meta["val"], node.meta["val"]
         whole = shapes.tensor(base)
-        if not _is_dense(whole) or (
+        if not is_dense(whole) or (
             shapes.number(base.storage_offset()) != 0
             or shapes.number(base.untyped_storage().nbytes())
             != whole.numel() * whole.element_size()
@@ -604,7 +630,7 @@ def _extent(tensor: torch.Tensor) -> int:
     )
 
 
-def _is_dense(tensor: torch.Tensor) -> bool:
+def is_dense(tensor: torch.Tensor) -> bool:
     """A permutation of a layout without gaps or overlaps."""
     expected = 1
     for stride, size in sorted(zip(tensor.stride(), tensor.shape, strict=True)):

@@ -16,7 +16,7 @@ from torch._ops import OpOverload
 from torch.fx import GraphModule
 from torch.utils._pytree import tree_leaves
 
-from torch_neuronx import graphs, random_operators
+from torch_neuronx import bucketing, graphs, padding, random_operators, regions
 from torch_neuronx.lowering import EMPTIES, lowered
 
 __all__ = [
@@ -43,14 +43,20 @@ def neuron_backend(
         graph: of Dynamo.
         example_inputs: fake tensors and numbers.
         mode: has no effect but for a warning, unless it is "default".
-        options: ``model_name`` labels errors and artefacts (see
-            ``set_model_name``); ``fallback_execution`` runs a graph that cannot be
-            compiled operator by operator instead of raising, and wins over
+        options: ``buckets`` pads dimensions (bucketing.py); ``model_name`` labels
+            errors and artefacts (see ``set_model_name``); ``fallback_execution`` runs
+            a graph that cannot be compiled operator by operator instead of raising,
+            and wins over
             ``TORCH_NEURONX_DISABLE_FALLBACK_EXECUTION``. Others are reported once.
 
     Raises GraphError for a graph that has no program.
     """
-    settings = _settings(mode, {**(options or {}), **more})
+    given = {**(options or {}), **more}
+    rules = bucketing.rules(given.pop("buckets", None))
+    settings = replace(
+        _settings(mode, given),
+        buckets=bucketing.symbols(rules, graph, graphs.warn_once) if rules else {},
+    )
     compilers = {
         f"{name}_compiler": functools.partial(_compile, replace(settings, kind=kind))
         for name, kind in {
@@ -110,7 +116,12 @@ def _compile(
     if not _uses_neuron(module):
         graphs.counts.cpu_graphs += 1
         return graphs.boxed(module.forward)
-    return graphs.Graph(module, settings).compile(args)
+    if regions.repeated(module):
+        one = functools.partial(_compile, settings)
+        return regions.compile(module, args, one)
+    pads = padding.applies(module, settings)
+    graph = padding.PaddedGraph if pads else graphs.Graph
+    return graph(module, settings).compile(args)
 
 
 def _uses_neuron(module: GraphModule) -> bool:
