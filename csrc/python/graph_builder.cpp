@@ -254,10 +254,36 @@ GraphBuilder::Source& GraphBuilder::source(int32_t generator) {
   if (known != sources_.end()) {
     return *known;
   }
+  if (!own_) {
+    throw lowering::Unsupported(
+        "random numbers of a generator of its own inside a branch or a loop");
+  }
   const ir::TensorType type{DType::Int64, {}};
   const ir::Value seed = builder_->parameter(type);
   return sources_.emplace_back(
       Source{generator, seed, builder_->parameter(type), 0});
+}
+
+ir::Value GraphBuilder::next_offset(const Source& source) {
+  if (source.blocks == 0) {
+    return source.offset;
+  }
+  return builder_->add(
+      source.offset,
+      builder_->constant(DType::Int64, static_cast<int64_t>(source.blocks)));
+}
+
+std::pair<int32_t, int32_t> GraphBuilder::random_state() {
+  const Source& from = source(-1);
+  return {from.seed.id, next_offset(from).id};
+}
+
+void GraphBuilder::set_random_state(int32_t seed, int32_t offset) {
+  sources_.push_back(Source{-1, {seed}, {offset}, 0});
+}
+
+void GraphBuilder::skip_random_blocks(uint64_t blocks) {
+  source(-1).blocks += blocks;
 }
 
 GraphBuilder::Ids GraphBuilder::draw(const std::string& name,
@@ -265,21 +291,15 @@ GraphBuilder::Ids GraphBuilder::draw(const std::string& name,
                                      const Types& types,
                                      int32_t generator) {
   const auto* op = eager::find_random_op(name);
-  if (op == nullptr || !own_) {
-    throw lowering::Unsupported(
-        own_ ? name + " draws random numbers and has no lowering"
-             : name + " draws random numbers inside a branch or a loop");
+  if (op == nullptr) {
+    throw lowering::Unsupported(name +
+                                " draws random numbers and has no lowering");
   }
   const auto handle = find_op(name);
   const auto parts = take_apart(handle.schema(), arguments, types);
   const auto& first = handle.schema().arguments()[0];
   Source& from = source(generator);
-  const ir::Value offset =
-      from.blocks == 0
-          ? from.offset
-          : builder_->add(from.offset,
-                          builder_->constant(
-                              DType::Int64, static_cast<int64_t>(from.blocks)));
+  const ir::Value offset = next_offset(from);
   const auto drawn = eager::draw(*builder_,
                                  *op,
                                  takes_tensor(*first.type()) && !first.is_out(),
@@ -401,6 +421,9 @@ void bind_graph_builder(py::module_& m) {
       .def("call", &GraphBuilder::call)
       .def("composite", &GraphBuilder::composite)
       .def("draw", &GraphBuilder::draw)
+      .def("random_state", &GraphBuilder::random_state)
+      .def("set_random_state", &GraphBuilder::set_random_state)
+      .def("skip_random_blocks", &GraphBuilder::skip_random_blocks)
       .def("as_strided", &GraphBuilder::as_strided)
       .def("as_strided_scatter", &GraphBuilder::as_strided_scatter)
       .def("to_strided", &GraphBuilder::to_strided)

@@ -58,6 +58,12 @@ class GraphBuilder {
            const pybind11::list& arguments,
            const Types& types,
            int32_t generator);
+  // Seed and offset of what the device's own generator draws next, to hand to
+  // a part; the part draws from these, and the blocks that it may use up are
+  // skipped here.
+  std::pair<int32_t, int32_t> random_state();
+  void set_random_state(int32_t seed, int32_t offset);
+  void skip_random_blocks(uint64_t blocks);
 
   int32_t as_strided(int32_t extent,
                      const ir::Shape& size,
@@ -98,6 +104,7 @@ class GraphBuilder {
     uint64_t blocks;
   };
   Source& source(int32_t generator);
+  ir::Value next_offset(const Source& source);
 
   std::optional<ir::Builder> own_;
   ir::Builder* builder_;

@@ -2,7 +2,9 @@
 """Every difference between PyTorch versions, and every registration that waits
 for a part of PyTorch to be imported."""
 
+from collections.abc import Callable
 from types import ModuleType
+from typing import Any
 
 import torch
 
@@ -47,3 +49,14 @@ def _print_from_the_host() -> None:
         return format_data(self, indent)
 
     _tensor_str._tensor_str = _tensor_str_from_host
+
+
+def custom_op_body(name: str, device: str) -> Callable[..., Any] | None:
+    """What ``torch.library.custom_op`` decorated, if that is for this device: the
+    registered kernel hides its operators from a trace (torch 2.13 and 2.14)."""
+    from torch._library.custom_ops import OPDEFS
+
+    definition = OPDEFS.get(name)
+    if definition is None or not {None, device} & definition._backend_fns.keys():
+        return None
+    return definition._init_fn

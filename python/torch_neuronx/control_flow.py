@@ -93,6 +93,36 @@ def _wrap(ids: list[int], result: Sequence[Any]) -> list[Operand]:
     return [Operand(id_, fake) for id_, fake in zip(ids, result, strict=True)]
 
 
+# Random blocks set aside for a loop whose number of steps only the data tells. Offsets
+# have 64 bits.
+_LOOP_BLOCKS = 1 << 40
+
+
+def _random_state(emitter: Emitter, *modules: GraphModule) -> list[int]:
+    """Seed and offset as operands of the regions, if one of these draws numbers."""
+    if not any(map(_draws, modules)):
+        return []
+    return list(emitter.builder.random_state())
+
+
+def _draws(module: GraphModule) -> bool:
+    return any(
+        isinstance(node.target, OpOverload) and random_operators.may_draw(node.target)
+        for part in module.modules()
+        if isinstance(part, GraphModule)
+        for node in part.graph.nodes
+    )
+
+
+def _hand_over(builder: Any, state: list[int]) -> None:
+    if state:
+        builder.set_random_state(*state)
+
+
+def _used(builder: Any) -> int:
+    return sum(blocks for _, blocks in builder.draws)
+
+
 def _cond(
     emitter: Emitter,
     result: Any,
@@ -104,12 +134,29 @@ def _cond(
     if isinstance(predicate, bool):
         return emitter.emit(true if predicate else false, list(operands))
     captures = _operands(emitter, operands)
+    state = _random_state(emitter, true, false)
     index = emitter.builder.convert(_operand(emitter, predicate).id, torch.int32)
+    blocks = [0]
+
+    def branch(module: GraphModule) -> Callable[[Any, list[int]], list[int]]:
+        compute = _body(emitter, module, captures)
+
+        def body(builder: Any, ids: list[int]) -> list[int]:
+            _hand_over(builder, ids[len(captures) :])
+            results = compute(builder, ids[: len(captures)])
+            blocks.append(_used(builder))
+            return results
+
+        return body
+
     ids = emitter.builder.conditional(
         emitter.builder.reshape(index, []),
-        [capture.id for capture in captures],
-        [_body(emitter, branch, captures) for branch in (false, true)],
+        [*(capture.id for capture in captures), *state],
+        [branch(module) for module in (false, true)],
     )
+    if state:
+        # Whichever branch runs, what follows draws the same numbers.
+        emitter.builder.skip_random_blocks(max(blocks))
     return _wrap(ids, result)
 
 
@@ -121,14 +168,24 @@ def _while_loop(
     carried: Sequence[Any],
     additional: Sequence[Any] = (),
 ) -> Any:
-    state = _operands(emitter, (*carried, *additional))
+    fixed = _operands(emitter, (*carried, *additional))
+    state = _random_state(emitter, body)
+    test = _body(emitter, condition, fixed)
+    compute = _body(emitter, body, fixed)
 
     def step(builder: Any, ids: list[int]) -> list[int]:
-        return _body(emitter, body, state)(builder, ids) + ids[len(carried) :]
+        _hand_over(builder, ids[len(fixed) :])
+        results = compute(builder, ids[: len(fixed)])
+        kept = ids[len(carried) : len(fixed)]
+        return results + kept + (list(builder.random_state()) if state else [])
 
     ids = emitter.builder.while_loop(
-        [operand.id for operand in state], _body(emitter, condition, state), step
+        [*(operand.id for operand in fixed), *state],
+        lambda builder, ids: test(builder, ids[: len(fixed)]),
+        step,
     )
+    if state:
+        emitter.builder.skip_random_blocks(_LOOP_BLOCKS)
     return _wrap(ids[: len(carried)], result)
 
 
@@ -150,9 +207,12 @@ def _scan(
     groups = [start, ys, scanned, more]
     ends = [sum(len(group) for group in groups[: i + 1]) for i in range(len(groups))]
     slices = [_slice_of(operand.fake) for operand in scanned]
+    state = _random_state(emitter, combine)
+    blocks = [0]
 
     def step(builder: Any, i: int, ids: list[int]) -> list[int]:
         inner = emitter.region(builder)
+        _hand_over(builder, ids[ends[-1] :])
         carry, written, whole, kept = (
             ids[begin:end] for begin, end in zip((0, *ends), ends, strict=False)
         )
@@ -182,9 +242,14 @@ def _scan(
             filled.append(
                 builder.dynamic_update_slice(id_, row, [i, *[zero] * len(shape)])
             )
-        return [*new, *filled, *whole, *kept]
+        blocks.append(_used(builder))
+        following = builder.random_state() if state else ()
+        return [*new, *filled, *whole, *kept, *following]
 
-    ids = _count_up(emitter, length, [o.id for group in groups for o in group], step)
+    start_ids = [o.id for group in groups for o in group]
+    ids = _count_up(emitter, length, [*start_ids, *state], step)
+    if state:
+        emitter.builder.skip_random_blocks(length * max(blocks))
     return _wrap(ids[: ends[1]], result)
 
 
@@ -308,9 +373,122 @@ def _flex_attention(
 
 
 def _flex_attention_backward(
-    emitter: Emitter, result: Any, *args: Any, **kwargs: Any
+    emitter: Emitter,
+    result: Any,
+    query: Operand,
+    key: Operand,
+    value: Operand,
+    out: Operand,
+    logsumexp: Operand,
+    grad_out: Operand | None,
+    grad_logsumexp: Operand | None,
+    score_mod: Any,
+    joint_mod: Any,
+    block_mask: tuple,
+    scale: float,
+    options: dict[str, Any],
+    score_buffers: tuple = (),
+    mask_buffers: tuple = (),
 ) -> Any:
-    return emitter.trace(sdpa_dense_backward, args, kwargs)
+    """As the forward; what all queries give keys, values and captured tensors adds
+    up over the blocks."""
+    batch, heads, length, _ = query.fake.shape
+    rows = _SCORE_BYTES // max(1, 4 * batch * heads * key.fake.shape[2])
+    mask_mod = block_mask[-1]
+    by_query = [query, out, logsumexp, grad_out, grad_logsumexp]
+    given = [i for i, operand in enumerate(by_query) if operand is not None]
+
+    def backward(first: Any, *operands: Any) -> Any:
+        at_hand: list[Any] = [None] * len(by_query)
+        for i, operand in zip(given, operands, strict=False):
+            at_hand[i] = operand
+        key, value, *buffers = operands[len(given) :]
+        # Only captured tensors that require gradients get some.
+        captured = [
+            buffer if gradient is None else buffer.detach().requires_grad_()
+            for buffer, gradient in zip(buffers, result[3], strict=False)
+        ]
+
+        def score(s: Any, b: Any, h: Any, m: Any, n: Any, *more: Any) -> Any:
+            return score_mod(s, b, h, m + first, n, *more)
+
+        def joint(s: Any, b: Any, h: Any, m: Any, n: Any, *more: Any) -> Any:
+            return joint_mod(s, b, h, m + first, n, *more)
+
+        def mask(b: Any, h: Any, m: Any, n: Any, *more: Any) -> Any:
+            return mask_mod(b, h, m + first, n, *more)
+
+        q, *rest = at_hand
+        *gradients, more = sdpa_dense_backward(
+            q,
+            key,
+            value,
+            *rest,
+            score,
+            joint,
+            (*block_mask[:-1], mask),
+            scale,
+            options,
+            tuple(captured),
+            tuple(buffers[len(score_buffers) :]),
+        )
+        return *gradients, *(x for x in more if isinstance(x, torch.Tensor))
+
+    def tree(leaves: Sequence[Any]) -> Any:
+        more = iter(leaves[3:])
+        captured = tuple(None if x is None else next(more) for x in result[3])
+        return (*leaves[:3], captured)
+
+    sliced = _operands(emitter, [by_query[i] for i in given])
+    fixed = _operands(emitter, (key, value, *score_buffers, *mask_buffers))
+    if length <= max(rows, 1):
+        zero = emitter.constant(torch.tensor(0))
+        return tree(emitter.trace(backward, (zero, *sliced, *fixed), {}))
+    while length % rows:
+        rows -= 1
+    fakes = [*result[:3], *(x for x in result[3] if x is not None)]
+    # Sums are of float32.
+    with emitter.mode:
+        sums = [torch.empty_like(x, dtype=torch.float32) for x in fakes[1:]]
+        blocks = [
+            x.fake.new_empty([*x.fake.shape[:2], rows, *x.fake.shape[3:]])
+            for x in sliced
+        ]
+    outputs = [emitter.full(fake, 0) for fake in (fakes[0], *sums)]
+
+    def step(builder: Any, i: int, ids: list[int]) -> list[int]:
+        inner = emitter.region(builder)
+        zero = builder.constant(torch.int64, [], bytes(8))
+        size = inner.constant(torch.tensor(rows))
+        product = builder.call(
+            "aten::mul.Tensor", _values(i, size.id), [(torch.int64, [])]
+        )
+        first = Operand(product[0], size.fake)
+        start = [zero, zero, first.id, zero]
+        wholes = ids[len(outputs) : len(outputs) + len(sliced)]
+        rest = ids[len(outputs) + len(sliced) :]
+        parts = [
+            Operand(
+                builder.dynamic_slice(id_, start[: fake.dim()], list(fake.shape)), fake
+            )
+            for id_, fake in zip(wholes, blocks, strict=True)
+        ]
+        made = inner.trace(backward, (first, *parts, *_rewrap(rest, fixed)), {})
+        filled = [builder.dynamic_update_slice(ids[0], made[0].id, start)]
+        for id_, leaf, fake in zip(ids[1:], made[1:], sums, strict=False):
+            part = builder.convert(leaf.id, torch.float32)
+            types = [(torch.float32, list(fake.shape))]
+            filled += builder.call("aten::add.Tensor", [*_values(id_, part), 1], types)
+        return [*filled, *wholes, *rest]
+
+    state = [o.id for o in (*outputs, *sliced, *fixed)]
+    ids = _count_up(emitter, length // rows, state, step)
+    return tree(
+        [
+            Operand(emitter.builder.convert(id_, fake.dtype), fake)
+            for id_, fake in zip(ids, fakes, strict=False)
+        ]
+    )
 
 
 def _run_with_rng_state(

@@ -22,7 +22,7 @@ from torch.fx import GraphModule, Node
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
 
-from torch_neuronx import _C, random_operators
+from torch_neuronx import _C, _compat, random_operators
 from torch_neuronx.decompositions import decompositions
 
 aten = torch.ops.aten
@@ -151,6 +151,8 @@ def _implementations(op: OpOverload) -> list[Callable[..., Any]]:
     found = []
     if op in _all_decompositions():
         found.append(_all_decompositions()[op])
+    if written := _compat.custom_op_body(op.name(), "neuron"):
+        found.append(_acyclic(op, written))
     for key in ("CompositeImplicitAutograd", "CompositeExplicitAutograd"):
         if torch._C._dispatch_has_kernel_for_dispatch_key(op.name(), key):
             kernel = functools.partial(op._op_dk, getattr(torch._C.DispatchKey, key))

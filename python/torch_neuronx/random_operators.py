@@ -72,6 +72,12 @@ _ATTENTION = aten._scaled_dot_product_fused_attention_overrideable.default
 _ATTENTION_DROPOUT = 4
 
 
+def may_draw(op: OpOverload) -> bool:
+    return (
+        op in RULES or op is _ATTENTION or torch.Tag.nondeterministic_seeded in op.tags
+    )
+
+
 def find(op: OpOverload, arguments: list[Any]) -> Call | None:
     """The table's entry and its arguments, or None if ``op`` draws nothing.
 

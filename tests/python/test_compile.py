@@ -435,6 +435,67 @@ def test_scan_map_and_associative_scan():
     )
 
 
+def test_branches_draw_numbers():
+    """Those of eager; what follows does not depend on the branch."""
+
+    def function(x):
+        y = torch.cond(
+            x.sum() > 0,
+            lambda x: x + torch.rand_like(x),
+            lambda x: F.dropout(x, 0.5) * torch.rand(2, 8, device=x.device).sum(0),
+            (x,),
+        )
+        return y, torch.rand(3, device=x.device)
+
+    after = []
+    for value in (1.0, -1.0):
+        x = torch.full((8,), value, device="neuron")
+        torch.manual_seed(4)
+        y, following = compiled(function)(x)
+        after.append((following, torch.rand(3, device="neuron")))
+        torch.manual_seed(4)
+        if value > 0:
+            expected = x + torch.rand_like(x)
+        else:
+            expected = F.dropout(x, 0.5) * torch.rand(2, 8, device="neuron").sum(0)
+        torch.testing.assert_close(y, expected)
+    torch.testing.assert_close(*after, rtol=0, atol=0)
+
+
+def test_loops_draw_numbers_at_each_step():
+    from torch._higher_order_ops import scan, while_loop
+
+    def scanned(x):
+        return scan(
+            lambda c, x: (c + torch.rand_like(c), x * torch.rand_like(x)), x[0] * 0, x
+        ), torch.rand(3, device=x.device)
+
+    x = torch.ones(4, 6, device="neuron")
+    torch.manual_seed(4)
+    (last, rows), following = compiled(scanned)(x)
+    torch.manual_seed(4)
+    draws = [torch.rand(6, device="neuron") for _ in range(8)]
+    torch.testing.assert_close(last, sum(draws[::2]))
+    torch.testing.assert_close(rows, torch.stack(draws[1::2]))
+    torch.testing.assert_close(following, torch.rand(3, device="neuron"))
+
+    def looped(x):
+        zero = torch.zeros((), dtype=torch.int64, device=x.device)
+        y = while_loop(
+            lambda i, x: i < 5, lambda i, x: (i + 1, x + torch.rand_like(x)), (zero, x)
+        )[1]
+        return y, torch.rand_like(x)
+
+    torch.manual_seed(4)
+    y, following = compiled(looped)(x[0] * 0)
+    again, _ = compiled(looped)(x[0] * 0)
+    torch.manual_seed(4)
+    draws = [torch.rand(6, device="neuron") for _ in range(6)]
+    torch.testing.assert_close(y, sum(draws[:5]))
+    assert not torch.equal(following, draws[5])
+    assert not torch.equal(again, y)
+
+
 def test_programs_hold_branches_and_loops():
     """Not both branches, not the loop unrolled."""
     texts = []
@@ -490,17 +551,37 @@ def test_flex_attention(monkeypatch, score_bytes):
     torch.testing.assert_close(actual.cpu(), expected, rtol=1e-4, atol=1e-5)
 
 
-def test_flex_attention_backward():
-    q, k, v = torch.randn(3, 1, 2, 32, 8)
-    distance = (torch.arange(32)[:, None] - torch.arange(32)) * 0.1
+@pytest.mark.parametrize("score_bytes", [64 << 20, 4 * 2 * 2 * 32 * 8])
+def test_flex_attention_backward(monkeypatch, score_bytes):
+    """In one go and in blocks of eight queries; with a captured tensor."""
+    from torch_neuronx import control_flow
 
-    def loss(q, k, v):
-        out = flex_attention(q, k, v, score_mod=lambda s, b, h, m, n: s + 0.1 * (m - n))
+    monkeypatch.setattr(control_flow, "_SCORE_BYTES", score_bytes)
+    q, k, v = torch.randn(3, 2, 2, 32, 8)
+    bias = torch.randn(2)
+    distance = torch.arange(32)[:, None] - torch.arange(32)
+
+    def loss(q, k, v, bias):
+        mask = create_block_mask(
+            lambda b, h, m, n: m >= n, None, None, 32, 32, device=q.device
+        )
+        out = flex_attention(
+            q,
+            k,
+            v,
+            score_mod=lambda s, b, h, m, n: s + bias[h] * (m - n),
+            block_mask=mask,
+        )
         return out.square().sum()
 
-    a = [x.clone().requires_grad_() for x in (q, k, v)]
-    F.scaled_dot_product_attention(*a, attn_mask=distance).square().sum().backward()
-    b = [x.to("neuron").requires_grad_() for x in (q, k, v)]
+    a = [x.clone().requires_grad_() for x in (q, k, v, bias)]
+    F.scaled_dot_product_attention(
+        *a[:3],
+        attn_mask=(a[3][:, None, None] * distance).masked_fill(
+            distance < 0, -torch.inf
+        ),
+    ).square().sum().backward()
+    b = [x.to("neuron").requires_grad_() for x in (q, k, v, bias)]
     compiled(loss)(*b).backward()
     for x, y in zip(a, b, strict=True):
         torch.testing.assert_close(y.grad.cpu(), x.grad, rtol=1e-3, atol=1e-4)
@@ -567,6 +648,19 @@ def test_what_has_no_program_is_an_error_that_names_the_line():
         compiled(lambda x: torch.fft.rfft(x).real)(torch.randn(4, device="neuron"))
     # The process goes on.
     check(lambda x: x + 1, torch.randn(3))
+
+
+def test_custom_operators_written_in_python():
+    """Their bodies become part of the program."""
+
+    @torch.library.custom_op("neuronx_test::scaled", mutates_args=())
+    def scaled(x: torch.Tensor, by: float) -> torch.Tensor:
+        return torch.zeros_like(x).index_put(
+            [torch.arange(x.shape[0], device=x.device)], x * by, accumulate=True
+        )
+
+    scaled.register_fake(lambda x, by: torch.empty_like(x))
+    check(lambda x: scaled(x.sin(), 2.0) + 1, torch.randn(5, 3))
 
 
 def test_an_operator_without_a_meta_function_leaves_the_stream_usable():

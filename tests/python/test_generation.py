@@ -178,6 +178,42 @@ def test_chunked_prefill(reference):
     assert programs[5] == programs[3]
 
 
+def test_bfloat16(reference):
+    """Greedy and sampled: nothing is compiled after ``warm_up``, and the tokens are
+    those of eager."""
+    eager = copy.deepcopy(reference).to("neuron", torch.bfloat16)
+    for sample in (False, True):
+        torch._dynamo.reset()
+        model = copy.deepcopy(reference).to("neuron", torch.bfloat16)
+        generation.warm_up(model, 20, max_new_tokens=8, do_sample=sample)
+        options = {"max_new_tokens": 8, "do_sample": sample}
+        model.generate(prompt(5), **options)
+        before = get_dynamo_metrics()["programs"]
+        for length in (3, 9, 20):
+            ids = prompt(length)
+            torch.manual_seed(2)
+            actual = model.generate(ids, **options)
+            torch.manual_seed(2)
+            expected = eager.generate(ids, **options)
+            assert actual.tolist() == expected.tolist(), length
+        assert get_dynamo_metrics()["programs"] == before
+    assert torch_neuronx.get_fallback_ops() == {}
+
+
+def test_decoding_with_an_assistant_model(reference):
+    """The caches are cropped: eager, with the CPU's tokens."""
+    model = copy.deepcopy(reference).to("neuron")
+    assistant = copy.deepcopy(reference)
+    torch.nn.init.normal_(assistant.lm_head.weight, std=0.05)
+    ids = prompt(9)
+    options = {"max_new_tokens": 8, "do_sample": False}
+    expected = reference.generate(ids, **options)
+    actual = model.generate(
+        ids.to("neuron"), **options, assistant_model=assistant.to("neuron")
+    )
+    assert actual.tolist() == expected.tolist()
+
+
 def test_assisted_decoding(reference):
     """The draft's cache is cropped: eager, with the CPU's tokens."""
     model = copy.deepcopy(reference).to("neuron")
