@@ -521,7 +521,9 @@ def _slice(call: Call) -> Any:
             result = emitter.op(aten.constant_pad_nd.default, short, amounts, 0)
         else:
             result = call.emit()
-        return call.mark(result, axes, pad.fill if pad and pad.fill == 0 else None)
+        # True elements of the table are behind the size.
+        known = pad is not None and not emitter.is_padded(length)
+        return call.mark(result, axes, pad.fill if known else None)
     assert pad is not None
     size = _single(call, axes[dim])
     if start.is_negative:
@@ -531,7 +533,10 @@ def _slice(call: Call) -> Any:
             call.refuse("it starts where the size says")
         return _pick(call, x, dim, start, length)
     axes[dim] = (length,)
-    return call.mark(call.emit(), axes, pad.fill)
+    # Cut at the end, true elements become padding.
+    to_the_end = call["step"] == 1 and sympy.expand(size - start - length) == 0
+    known = to_the_end or not emitter.is_padded(length)
+    return call.mark(call.emit(), axes, pad.fill if known else None)
 
 
 @rule(aten.select.int, sizes=("index",))
@@ -1012,14 +1017,19 @@ def _index_select(call: Call) -> Any:
     return call.mark(call.emit(), axes)
 
 
+def _same_elsewhere(call: Call, axes: Axes, index: Axes) -> None:
+    """Along other dimensions an index stands for its own position."""
+    for d, (a, b) in enumerate(zip(axes, index, strict=True)):
+        if call.is_padded(b) and a != b and d != call["dim"] % len(axes):
+            call.refuse("its operands' dimensions are not the same")
+
+
 @rule(aten.gather.default)
 def _gather(call: Call) -> Any:
     axes = call.axes(call["self"])
     if axes and call.is_padded(axes[call["dim"]]):
         _single(call, axes[call["dim"]])
-    for a, b in zip(axes, call.axes(call["index"]), strict=True):
-        if (call.is_padded(a) or call.is_padded(b)) and len(a) + len(b) > 2:
-            call.refuse("its operands' dimensions are not the same")
+    _same_elsewhere(call, axes, call.axes(call["index"]))
     call.fill("index", 0)
     return call.mark(call.emit(), call.axes(call["index"]))
 
@@ -1028,6 +1038,7 @@ def _gather(call: Call) -> Any:
 def _scatter_add(call: Call) -> Any:
     if call.axes(call["index"]) != call.axes(call["src"]):
         call.refuse("its operands' dimensions are not the same")
+    _same_elsewhere(call, call.axes(call["self"]), call.axes(call["index"]))
     call.fill("index", 0)
     call.fill("src", 0)
     return call.mark(call.emit(), call.axes(call["self"]))
@@ -1131,15 +1142,24 @@ def _slice_backward(call: Call) -> Any:
     dim = call["dim"] % len(axes)
     size = call.emitter.expression(call.node.meta["val"].shape[dim])
     start = call.size("start") or sympy.Integer(0)
-    if call.emitter.is_padded(size) or call.is_padded(axes[dim]):
-        if call.is_padded(axes[dim]):
-            _single(call, axes[dim])
-        if call.emitter.is_padded(start) or start.is_negative:
-            call.refuse("it starts where the size says")
-        if not call.emitter.is_padded(size):
-            call.refuse("it ends where the size says")
+    if call.is_padded(axes[dim]):
+        _single(call, axes[dim])
+    if call.emitter.is_padded(start) or (
+        start.is_negative and call.emitter.is_padded(size)
+    ):
+        call.refuse("it starts where the size says")
     call.fill("grad_output", 0)
     fill = 0 if call.padded_dims(call["grad_output"]) in ([], [dim]) else None
+    if call.is_padded(axes[dim]) and not call.emitter.is_padded(size):
+        # Of a table that was cut to the size; the bucket may be larger than it.
+        room = int(size - start)
+        if start.is_negative or call["step"] != 1:
+            call.refuse("it starts where the size says")
+        if call["grad_output"].fake.shape[dim] > room:
+            call.values["grad_output"] = call.emitter.op(
+                aten.slice.Tensor, call["grad_output"], dim, 0, room
+            )
+            call.values["end"] = int(size)
     axes[dim] = (size,)
     return call.mark(call.emit(), axes, fill)
 
@@ -1226,7 +1246,9 @@ def _attention_operands(call: Call) -> tuple[Axes, Axes]:
     query, key, value = (call.axes(call[name]) for name in ("query", "key", "value"))
     if any(call.is_padded(axes[-1]) for axes in (query, key, value)):
         call.refuse("the width of heads is padded")
-    if query[:1] != key[:1] or key[:-1] != value[:-1]:
+    heads = call.is_padded(query[1]) or call.is_padded(key[1])
+    batch = 2 if heads else 1
+    if query[:batch] != key[:batch] or key[:-1] != value[:-1]:
         call.refuse("its operands' dimensions are not the same")
     for axis in (*query[:-1], key[-2]):
         if len(axis) > 1:

@@ -179,6 +179,26 @@ TRAINING = {
     ),
     "last element": (lambda x: x[:, -1] * 2, lambda n: [parameter(2, n, 3)], x1),
     "slices": (lambda x: x[:, 1:] * x[:, :-1], lambda n: [parameter(2, n, 3)], x1),
+    "sum of all but the last": (
+        lambda x: x[:, :-1].sum(1) + x[:, 1:].sum(1) + x[:, ::2].sum(1),
+        lambda n: [parameter(2, n, 3)],
+        x1,
+    ),
+    "a table cut to the size": (
+        lambda x, t: (t[:, : x.shape[1]] * x.sum(-1)).sum(1),
+        lambda n: [parameter(2, n, 3), parameter(2, 20)],
+        x1,
+    ),
+    "a table shorter than the bucket": (
+        lambda x, t: (t[:, : x.shape[1]] * x.sum(-1)).sum(1),
+        lambda n: [parameter(2, min(n, 13), 3), parameter(2, 14)],
+        x1,
+    ),
+    "gather": (
+        lambda x, i: x.gather(1, i).sum(1),
+        lambda n: [parameter(2, n, 3), torch.randint(0, n, (2, 4, 3))],
+        x1,
+    ),
     "concatenation": (
         lambda x, y: torch.cat([y.expand(2, 1, 3), x], 1),
         lambda n: [parameter(2, n, 3), parameter(3)],

@@ -650,6 +650,23 @@ def test_what_has_no_program_is_an_error_that_names_the_line():
     check(lambda x: x + 1, torch.randn(3))
 
 
+def test_sizes_that_depend_on_data_are_an_error():
+    """Dynamo's own by default; ours where it captures them."""
+    x = torch.tensor([1.0, 0.0, 2.0], device="neuron")
+    with pytest.raises(Exception, match="nonzero"):
+        compiled(lambda x: x.nonzero() + 1)(x)
+    torch._dynamo.reset()
+    with (
+        torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True),
+        pytest.raises(Exception, match=r"aten::nonzero.*depends on the data"),
+    ):
+        compiled(lambda x: x.nonzero() + 1)(x)
+    # Without fullgraph the graph breaks there.
+    torch._dynamo.reset()
+    actual = torch.compile(lambda x: x.sin().nonzero() + 1, backend="neuron")(x)
+    assert actual.tolist() == [[1], [3]]
+
+
 def test_custom_operators_written_in_python():
     """Their bodies become part of the program."""
 
