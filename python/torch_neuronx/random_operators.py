@@ -61,6 +61,10 @@ RULES: dict[OpOverload, Rule] = {
     aten.normal.Tensor_float: _as("aten::normal.Tensor_float"),
     aten.normal.float_Tensor: _as("aten::normal.float_Tensor"),
     aten.normal.Tensor_Tensor: _as("aten::normal.Tensor_Tensor"),
+    aten.normal.float_float: lambda mean, std, *_: (
+        "aten::normal_",
+        [None, mean, std],
+    ),
     aten.multinomial.default: _as("aten::multinomial"),
     aten.rrelu_with_noise_functional.default: _as("aten::rrelu_with_noise_functional"),
     aten.poisson.default: _as("aten::poisson"),

@@ -253,6 +253,7 @@ def test_dropout_draws_eager_s_numbers():
     "draw",
     [
         lambda x: torch.rand_like(x),
+        lambda x: torch.normal(1.0, 3.0, x.shape, device=x.device),
         lambda x: torch.randn(3, 4, device=x.device),
         lambda x: torch.randint(0, 9, (5,), device=x.device),
         lambda x: torch.bernoulli(x.sigmoid()),
