@@ -186,7 +186,7 @@ Inference infer_on_cpu(const OpInfo& info, const torch::jit::Stack& stack) {
 }
 
 // Operators whose meta function checks less than the CPU's kernel, besides the
-// pointwise ones, which miss dtypes.
+// pointwise ones and those on lists.
 bool checks_too_little(const OpInfo& info) {
   static const auto* names = new std::set<std::string_view>{
       "aten::argmax",
@@ -196,11 +196,12 @@ bool checks_too_little(const OpInfo& info) {
       "aten::index_copy",
       "aten::kthvalue",
       "aten::masked_scatter",
+      "aten::rsub.Tensor",
       "aten::std.correction",
       "aten::topk",
       "aten::var.correction",
   };
-  return info.pointwise || names->contains(info.functional);
+  return info.pointwise || info.each || names->contains(info.functional);
 }
 
 // Operators whose Meta kernels describe the results of CUDA's, or check
@@ -219,21 +220,36 @@ bool described_by_cpu(const OpInfo& info) {
   return names->contains(info.name);
 }
 
-// Lets the CPU's kernel check a small call where the meta function may have
-// missed something; so it may have in calls without elements, such as the
-// maximum of nothing.
+int64_t count_elements(const c10::IValue& value, bool& empty) {
+  int64_t elements = 0;
+  if (value.isTensor() && value.toTensor().defined()) {
+    elements = value.toTensor().numel();
+    empty |= elements == 0;
+  } else if (value.isTensorList()) {
+    for (const at::Tensor& tensor : value.toTensorList()) {
+      elements += tensor.numel();
+    }
+  }
+  return elements;
+}
+
+// Lets the CPU's kernel check a small call: meta functions know nothing of the
+// dtypes that a kernel has, and some miss other errors, so they may in calls
+// without elements, such as the maximum of nothing. The data are not the
+// user's: what else a kernel says may be about them.
 void check_as_cpu(const OpInfo& info, const torch::jit::Stack& stack) {
-  constexpr int64_t kSmall = 1 << 16;
+  constexpr int64_t kSmall = 1 << 16, kTiny = 1 << 12;
+  if (info.random || info.draw != nullptr ||
+      info.functional == "aten::histc") {  // has more dtypes than the CPU's
+    return;
+  }
   bool empty = false;
   int64_t elements = 0;
   for (size_t i = stack.size() - info.arguments.size(); i < stack.size(); ++i) {
-    if (stack[i].isTensor() && stack[i].toTensor().defined()) {
-      empty |= stack[i].toTensor().numel() == 0;
-      elements += stack[i].toTensor().numel();
-    }
+    elements += count_elements(stack[i], empty);
   }
   const bool unsure = empty || checks_too_little(info);
-  if (!unsure || elements > kSmall || info.random || info.draw != nullptr) {
+  if (elements > (unsure ? kSmall : kTiny)) {
     return;
   }
   try {
@@ -242,6 +258,10 @@ void check_as_cpu(const OpInfo& info, const torch::jit::Stack& stack) {
     // As in: "frac" not implemented for 'Int'. Other reasons are the CPU's own.
     if (std::string_view(error.what()).find("not implemented for") !=
         std::string_view::npos) {
+      throw NoKernel(error);
+    }
+  } catch (...) {
+    if (unsure) {
       throw;
     }
   }
@@ -262,8 +282,11 @@ Inference infer(const OpInfo& info, const torch::jit::Stack& stack) {
     auto inference = infer_on(info, stack, c10::DeviceType::Meta);
     check_as_cpu(info, stack);
     return inference;
+  } catch (const NoKernel&) {
+    throw;
   } catch (const c10::NotImplementedError&) {
     if (info.each && info.returns.empty()) {
+      check_as_cpu(info, stack);
       return infer_in_place(info, stack);
     }
     if (!lowering::has_lowering(info.functional) && info.draw == nullptr) {

@@ -5,6 +5,7 @@
 
 #include <ATen/core/Tensor.h>
 #include <ATen/core/stack.h>
+#include <c10/util/Exception.h>
 
 #include <vector>
 
@@ -17,6 +18,13 @@ struct Inference {
   std::vector<c10::IValue> returns;
   // The written arguments after the call, in order of appearance.
   std::vector<at::Tensor> written;
+};
+
+// The CPU has no kernel for the dtypes, nor has the simulator: an error of the
+// call, not a reason to run it on the host.
+struct NoKernel : c10::NotImplementedError {
+  explicit NoKernel(const c10::NotImplementedError& error)
+      : c10::NotImplementedError(error) {}
 };
 
 // Runs the operator on the meta device, or, where it has a lowering but no

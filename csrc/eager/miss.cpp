@@ -58,6 +58,8 @@ ir::Program trace(OpInfo& info, const torch::jit::Stack& stack) {
     reason = "all its results are empty";
   } catch (const Refused& refused) {
     reason = refused.what();
+  } catch (const NoKernel&) {
+    throw;
   } catch (const c10::NotImplementedError&) {
     reason = kNoInference;
   }
@@ -121,7 +123,9 @@ const Entry& build_entry(OpInfo& info,
       refuse(refused.what(), refused.provisional);
     } catch (const lowering::NeedsConstant& error) {
       refuse(error.what());
-    } catch (const c10::NotImplementedError& error) {
+    } catch (const NoKernel&) {
+      throw;
+    } catch (const c10::NotImplementedError&) {
       refuse(can_decompose()
                  ? kNoInference
                  : "it has no lowering, and decompositions need Python",

@@ -192,9 +192,10 @@ Value hypotenuse(Builder& b, Value a, Value c) {
   const Value large = b.max(x, y), ratio = b.div(b.min(x, y), large);
   const Value one = fill_like(b, x, 1);
   const Value h = b.mul(large, b.sqrt(b.add(one, b.mul(ratio, ratio))));
-  const Value plain =
-      b.logical_or(compare(b, Compare::EQ, large, 0), b.chlo("is_inf", large));
-  return b.select(plain, large, h);
+  const Value infinite = b.logical_or(b.chlo("is_inf", x), b.chlo("is_inf", y));
+  const Value zero = compare(b, Compare::EQ, large, 0);
+  return b.select(
+      infinite, fill_like(b, x, INFINITY), b.select(zero, large, h));
 }
 
 Value copy_sign(Builder& b, Value a, Value c) {
@@ -241,16 +242,17 @@ Value greatest_divisor(Builder& b, Value a, Value c) {
       })[0];
 }
 
-// XLA's holds for q > 0. Below, where x is integral, the terms (q + i)^-x
-// are added one by one until q is positive. Negative integers are poles.
+Value integral(Builder& b, Value x) {
+  return b.compare(Compare::EQ, x, b.unary("floor", x));
+}
+
+// XLA's holds for x > 1 and q > 0. Below, where x is integral, the terms
+// (q + i)^-x are added one by one until q is positive. Integers are poles.
 Value zeta(Builder& b, Value x, Value q) {
   const auto left = [](Builder& r, const ir::Values& v) {
-    const auto integral = [&](Value y) {
-      return r.compare(Compare::EQ, y, r.unary("floor", y));
-    };
     return r.logical_and(
-        r.logical_and(compare(r, Compare::LT, v[1], 0), integral(v[0])),
-        r.logical_not(integral(v[1])));
+        r.logical_and(compare(r, Compare::LT, v[1], 0), integral(r, v[0])),
+        r.logical_not(integral(r, v[1])));
   };
   const auto results = b.while_loop(
       {x, q, fill_like(b, q, 0)},
@@ -265,7 +267,14 @@ Value zeta(Builder& b, Value x, Value q) {
                 r.select(more, next, v[1]),
                 r.select(more, r.add(v[2], term), v[2])};
       });
-  return b.add(results[2], b.chlo("zeta", x, results[1]));
+  const Value value = b.add(results[2], b.chlo("zeta", x, results[1]));
+  const Value pole = fill_like(b, x, INFINITY), none = fill_like(b, x, NAN);
+  const Value below =
+      b.select(integral(b, q), pole, b.select(integral(b, x), value, none));
+  const Value above = b.select(compare(b, Compare::LE, q, 0), below, value);
+  return b.select(compare(b, Compare::EQ, x, 1),
+                  pole,
+                  b.select(compare(b, Compare::LT, x, 1), none, above));
 }
 
 Value shift_right(Builder& b, Value a, Value c) {

@@ -176,7 +176,6 @@ const bool registered = [] {
                                    {"sinh", "sinh"},
                                    {"cosh", "cosh"},
                                    {"lgamma", "lgamma"},
-                                   {"digamma", "digamma"},
                                    {"erf", "erf"},
                                    {"erfc", "erfc"},
                                    {"erfinv", "erf_inv"}}) {

@@ -54,6 +54,11 @@ std::vector<double> cotangent_derivative(int64_t n) {
   return p;
 }
 
+// XLA's has no value at the pole in zero, whose side its sign tells.
+Term digamma(Term x) {
+  return where(x == 0, -1 / x, x.chlo("digamma"));
+}
+
 // The n-th derivative of digamma. XLA's holds for x > 0; below, by reflection:
 // d^n/dx^n of psi(1 - x) - psi(x) = pi cot(pi x).
 Values polygamma(Op& op) {
@@ -61,7 +66,7 @@ Values polygamma(Op& op) {
   const int64_t n = op.integer(0);
   const Term x{&b, op.in(1, float_math(op.type(1).dtype))};
   if (n == 0) {
-    return {x.chlo("digamma")};
+    return {digamma(x)};
   }
   const Term negative = x < 0;
   const Term size = where(negative, 1 - x, x);
@@ -116,6 +121,7 @@ const bool registered = [] {
   lower_formula("special_log_ndtr", &log_ndtr, false);
   lower_formula("special_ndtri", &ndtri, false);
   lower_formula("angle", &angle, true);
+  lower_formula("digamma", &digamma, true);
   lower("aten::frexp.Tensor", &frexp);
   lower("aten::polygamma", &polygamma);
   return true;

@@ -44,6 +44,10 @@ def binary() -> list:
     for name in "remainder fmod".split():
         op = getattr(aten, name).Tensor
         cases.append((op, (ints(3, 5), ints(3, 5, low=1))))
+    for name in "gcd lcm".split():
+        op = getattr(aten, name).default
+        cases.append((op, (ints(3, 5, low=-50, high=50), ints(5))))
+        cases.append((op, (ints(3, 5).int(), ints(3, 1).int())))
     for name in "maximum minimum atan2".split():
         cases.append((getattr(aten, name).default, (f(3, 5), f(3, 5))))
     for name in "bitwise_and bitwise_or bitwise_xor".split():

@@ -131,14 +131,22 @@ def padding() -> list:
     ):
         for amount, lead in itertools.product(amounts, ((2, 3), (3,))):
             x = f(*lead, *(5, 6, 4)[3 - n :])
-            replicated = getattr(aten, f"replication_pad{n}d")(x, amount)
+            op = getattr(aten, f"replication_pad{n}d")
+            replicated = op(x, amount)
             backward = getattr(aten, f"replication_pad{n}d_backward").default
-            cases.append((backward, (torch.randn_like(replicated), x, amount)))
+            cases += [
+                (op.default, (x, amount)),
+                (backward, (torch.randn_like(replicated), x, amount)),
+            ]
     for n, amount in ((1, [2, 3]), (2, [1, 2, 3, 0]), (3, [1, 2, 0, 3, 2, 1])):
         x = f(2, 3, *(5, 6, 4)[3 - n :])
-        reflected = getattr(aten, f"reflection_pad{n}d")(x, amount)
+        op = getattr(aten, f"reflection_pad{n}d")
+        reflected = op(x, amount)
         backward = getattr(aten, f"reflection_pad{n}d_backward").default
-        cases.append((backward, (torch.randn_like(reflected), x, amount)))
+        cases += [
+            (op.default, (x, amount)),
+            (backward, (torch.randn_like(reflected), x, amount)),
+        ]
     return cases
 
 

@@ -45,6 +45,7 @@ LINES = {
     "angle": [(-2, 2)],
     "frexp": [(-20, 20), (-1e36, 1e36)],
     "lgamma": [(-4.9, 4.9), (3, 100)],
+    "digamma": [(-4.9, 4.9), (3, 100)],
     "erfinv": [(-1.2, 1.2)],
     "sinc": [(-5, 5)],
     "special_entr": [(-1, 5)],
@@ -90,7 +91,11 @@ def sums_of_powers() -> list:
     below = -torch.arange(1.0, 40) - 0.37
     points = torch.cat([below, torch.linspace(0.05, 30, 60)])
     powers = torch.tensor([2.0, 3.0, 7.0])
-    cases = [(aten.special_zeta.default, pairs(powers, points))]
+    ends = torch.tensor([0.0, -0.0, 0.5, 1.0, 1.5, 2.0, -1.0, -2.5, math.nan])
+    cases = [
+        (aten.special_zeta.default, pairs(powers, points)),
+        (aten.special_zeta.default, pairs(ends, ends)),
+    ]
     return cases + [(aten.polygamma.default, (n, points)) for n in range(1, 5)]
 
 

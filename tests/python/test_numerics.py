@@ -3,11 +3,13 @@
 too much. Every row is compared with the CPU."""
 
 import os
+import re
 
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch.utils._pytree import tree_map
 
 DECOMPOSED = os.environ.get("TORCH_NEURONX_SIM_NUMERICS") == "decomposed"
 INF, NAN = float("inf"), float("nan")
@@ -284,3 +286,41 @@ def test_contractions_accumulate_in_float32_and_round_once(name, dtype):
         torch.testing.assert_close(
             actual.cpu().double(), exact, rtol=half_ulp * 1.01, atol=2e-3
         )
+
+
+WHOLE = torch.arange(4)
+SQUARE = torch.eye(2, dtype=torch.bool)
+
+
+@pytest.mark.parametrize(
+    "function,arguments",
+    [
+        (torch.frac, (WHOLE,)),
+        (torch._foreach_frac, ([WHOLE],)),
+        (torch._foreach_frac_, ([WHOLE],)),
+        (torch._foreach_abs, ([SQUARE],)),
+        (torch._foreach_lerp, ([WHOLE], [WHOLE], 0.5)),
+        (torch._foreach_norm, ([WHOLE], 1)),
+        (torch._foreach_sub, ([WHOLE], True)),
+        (torch.rsub, (WHOLE, WHOLE > 1)),
+        (torch.softmax, (WHOLE, 0)),
+        (torch.nn.functional.huber_loss, (WHOLE, WHOLE)),
+        (torch.nn.functional.hardswish, (WHOLE,)),
+        (torch.mm, (SQUARE, SQUARE)),
+        (torch.median, (SQUARE,)),
+        (torch.trace, (SQUARE,)),
+        (torch.searchsorted, (WHOLE > 1, WHOLE > 1)),
+    ],
+    ids=lambda x: getattr(x, "__name__", ""),
+)
+def test_dtypes_without_a_kernel_are_errors_of_the_call(
+    function, arguments, no_fallback
+):
+    with pytest.raises(RuntimeError) as expected:
+        function(*arguments)
+    moved = tree_map(
+        lambda x: x.to("neuron") if isinstance(x, Tensor) else x, arguments
+    )
+    with pytest.raises(expected.type, match=re.escape(str(expected.value)[:40])):
+        function(*moved)
+    torch.neuron.synchronize()
