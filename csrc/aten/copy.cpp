@@ -239,7 +239,12 @@ at::Tensor copy_from(const at::Tensor& self,
 }
 
 at::Tensor copy_from_and_resize(const at::Tensor& self, const at::Tensor& dst) {
-  at::native::resize_output(dst, self.sizes());
+  if (at::native::resize_output(dst, self.sizes()) &&
+      self.is_non_overlapping_and_dense()) {
+    // As the host's kernel laid it out.
+    dst.unsafeGetTensorImpl()->set_sizes_and_strides(self.sizes(),
+                                                     self.strides());
+  }
   return copy_from(self, dst, false);
 }
 

@@ -215,6 +215,8 @@ bool described_by_cpu(const OpInfo& info) {
       "aten::multilabel_margin_loss_forward",
       "aten::multinomial",
       "aten::multinomial.out",
+      "aten::native_batch_norm",
+      "aten::native_batch_norm.out",
       "aten::nonzero_static",
   };
   return names->contains(info.name);

@@ -130,6 +130,8 @@ std::string find_functional(const c10::OperatorHandle& handle) {
   std::string base = schema.name();
   if (base.ends_with("_") && !base.ends_with("__")) {
     base.pop_back();
+  } else if (base.starts_with("aten::__i")) {
+    base.erase(base.find("__i") + 2, 1);  // __ilshift__
   }
   const auto it = overloads().find(base);
   if (it == overloads().end()) {

@@ -340,7 +340,8 @@ const bool registered = [] {
   for (const auto& [name, hlo] : {std::pair{"bitwise_and", "and"},
                                   {"bitwise_or", "or"},
                                   {"bitwise_xor", "xor"},
-                                  {"bitwise_left_shift", "shift_left"}}) {
+                                  {"bitwise_left_shift", "shift_left"},
+                                  {"__lshift__", "shift_left"}}) {
     for (const char* overload :
          {".Tensor", ".Scalar", ".Scalar_Tensor", ".Tensor_Scalar"}) {
       lower(std::string("aten::") + name + overload,
@@ -352,7 +353,9 @@ const bool registered = [] {
   }
   lower_binary({"bitwise_right_shift.Tensor",
                 "bitwise_right_shift.Tensor_Scalar",
-                "bitwise_right_shift.Scalar_Tensor"},
+                "bitwise_right_shift.Scalar_Tensor",
+                "__rshift__.Tensor",
+                "__rshift__.Scalar"},
                &shift_right);
   return true;
 }();

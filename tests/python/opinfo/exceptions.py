@@ -11,14 +11,14 @@ import torch
 
 # What is tested of an entry.
 FORWARD, BACKWARD, DOUBLE_BACKWARD = "forward", "backward", "double backward"
-OUT, IN_PLACE, ERRORS, PROOF = "out=", "in-place", "errors", "hardware program"
+OUT, IN_PLACE, ERRORS = "out=", "in-place", "errors"
 
 
 @dataclass(frozen=True)
 class Exception_:
     """An entry of PyTorch's operator database that may differ."""
 
-    op: str  # OpInfo.full_name; of a hardware program the overload
+    op: str  # OpInfo.full_name
     reason: str
     tests: tuple[str, ...] = ()  # all if empty
     dtypes: tuple[torch.dtype, ...] = ()  # all if empty
@@ -53,14 +53,6 @@ EXCEPTIONS: list[Exception_] = [
     *(
         Exception_(
             op,
-            "saved statistics in out= have a size in evaluation; the CPU empties them",
-            (OUT,),
-        )
-        for op in ("native_batch_norm", "_batch_norm_with_update")
-    ),
-    *(
-        Exception_(
-            op,
             "statistics are float32, as on other accelerators; the CPU rounds them",
             (FORWARD,),
             (torch.bfloat16, torch.float16),
@@ -72,11 +64,6 @@ EXCEPTIONS: list[Exception_] = [
             "native_layer_norm",
         )
     ),
-    Exception_(
-        "aten::native_batch_norm",
-        "saved statistics have a size in evaluation; the CPU empties them",
-        (PROOF,),
-    ),
     *(
         Exception_(
             op,
@@ -85,14 +72,6 @@ EXCEPTIONS: list[Exception_] = [
             (OUT,),
         )
         for op in ("fft.ihfft2", "fft.ihfftn")
-    ),
-    *(
-        Exception_(
-            op,
-            "runs on the host, whose result is laid out row-major on the device",
-            (FORWARD,),
-        )
-        for op in ("linalg.lstsq", "linalg.lstsq.grad_oriented")
     ),
 ]
 

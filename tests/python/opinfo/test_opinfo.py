@@ -224,8 +224,12 @@ class TestOperators(TestCase):
 
         def run(make):
             out = [make(x) for x in results]
-            given = out[0] if isinstance(wanted, torch.Tensor) else tuple(out)
-            op(device.input, *device.args, **device.kwargs, out=given)
+            given = {"out": out[0] if isinstance(wanted, torch.Tensor) else tuple(out)}
+            if isinstance(op.op, torch._ops.OpOverloadPacket):  # names of their own
+                named = op.op.out._schema.arguments
+                names = [a.name for a in named if a.is_out]
+                given = dict(zip(names, out, strict=True))
+            op(device.input, *device.args, **device.kwargs, **given)
             return out
 
         def empty(x):
