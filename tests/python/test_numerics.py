@@ -324,3 +324,15 @@ def test_dtypes_without_a_kernel_are_errors_of_the_call(
     with pytest.raises(expected.type, match=re.escape(str(expected.value)[:40])):
         function(*moved)
     torch.neuron.synchronize()
+
+
+@pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
+@pytest.mark.parametrize(
+    "name", "binary_cross_entropy huber_loss mse_loss smooth_l1_loss l1_loss".split()
+)
+def test_losses_resize_nothing(name, reduction, capfd):
+    x, y = torch.rand(3, 4), torch.rand(3, 4)
+    loss = getattr(torch.nn.functional, name)
+    actual = loss(x.to("neuron"), y.to("neuron"), reduction=reduction)
+    torch.testing.assert_close(actual.cpu(), loss(x, y, reduction=reduction))
+    assert "resized" not in capfd.readouterr().err

@@ -83,7 +83,9 @@ std::optional<std::vector<size_t>> same_arguments(
 void find_out(AtenOp& op) {
   // Their out forms give `out` the operands' size first, with a warning:
   // https://github.com/pytorch/pytorch/blob/v2.9.0/aten/src/ATen/native/Loss.cpp
-  static const std::set<std::string> kResizing{"aten::mse_loss",
+  static const std::set<std::string> kResizing{"aten::binary_cross_entropy",
+                                               "aten::huber_loss",
+                                               "aten::mse_loss",
                                                "aten::smooth_l1_loss"};
   const auto& schema = op.functional.schema();
   if (kResizing.contains(schema.name()))

@@ -101,10 +101,13 @@ def read(mode: str) -> Found:
 
 
 def add(found: Found, case: ElementTree.Element) -> None:
-    match = NAME.match(case.get("name", ""))
-    if match is None:
+    name = case.get("name", "")
+    if match := NAME.match(name):
+        test, dtype = TESTS[match[1]], match[3]
+    elif name.startswith("test_hardware_program_of_cases"):
+        test, dtype = "programs of `tests/python/cases.py`", "several"
+    else:
         return
-    test, dtype = TESTS[match[1]], match[3]
     skipped = case.find("skipped")
     if case.find("failure") is not None or case.find("error") is not None:
         outcome = "failed"
