@@ -12,7 +12,12 @@ def run(text: str, inputs: list[torch.Tensor]) -> list[torch.Tensor]:
     """The results of the module's main function for the CPU tensors ``inputs``."""
     client = jax.local_devices(backend="cpu")[0].client
     devices = xla_client.DeviceList(tuple(client.local_devices()[:1]))
-    executable = client.compile_and_load(text, devices, xla_client.CompileOptions())
+    options = xla_client.CompileOptions()
+    # Most of the time is LLVM's, for code that runs once.
+    debug = options.executable_build_options.debug_options
+    debug.xla_backend_optimization_level = 0
+    debug.xla_llvm_disable_expensive_passes = True
+    executable = client.compile_and_load(text, devices, options)
     arguments = [
         jax.device_put(_to_numpy(x), client.local_devices()[0]) for x in inputs
     ]
