@@ -21,6 +21,7 @@ constexpr const char* kNames[] = {
     "cache_repairs",
     "cache_evictions",
     "program_unloads",
+    "alias_copies",
 };
 static_assert(std::size(kNames) == static_cast<size_t>(Metric::Count));
 

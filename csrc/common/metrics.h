@@ -26,6 +26,7 @@ enum class Metric {
   CacheRepairs,
   CacheEvictions,
   ProgramUnloads,
+  AliasCopies,
   Count,
 };
 

@@ -35,7 +35,7 @@ class Loaded {
     std::lock_guard lock(mutex_);
     if (!std::exchange(executable->listed_, true)) {
       executables_.push_back(executable);
-      bytes_ += executable->image().size();
+      bytes_ += executable->image_bytes_;
     }
     while (executables_.size() > most_ || bytes_ > most_bytes_) {
       if (!unload_one(executable)) {
@@ -63,7 +63,7 @@ class Loaded {
   void erase(Executable* executable) {
     if (std::exchange(executable->listed_, false)) {
       std::erase(executables_, executable);
-      bytes_ -= executable->image().size();
+      bytes_ -= executable->image_bytes_;
     }
   }
 
@@ -115,26 +115,24 @@ struct Running {
 Executable::Executable(std::string name,
                        const ir::Program& program,
                        std::string serialized,
-                       std::string neff,
+                       Image image,
                        int scalar_count)
     : id(next_id()),
       name(std::move(name)),
       operands(describe_operands(program)),
       serialized(std::move(serialized)),
-      neff_(std::move(neff)),
+      image_bytes_(image.neff.empty() ? this->serialized.size()
+                                      : image.neff.size()),
       aliases_(program.aliases),
-      scalar_count_(scalar_count) {
-  for (size_t i = 0; i < program.parameters.size(); ++i) {
-    inputs_.push_back(
-        {fmt::format("input{}", i),
-         static_cast<size_t>(program.type(program.parameters[i]).bytes())});
+      scalar_count_(scalar_count),
+      image_(std::move(image)) {
+  for (ir::Value v : program.parameters) {
+    input_bytes_.push_back(static_cast<size_t>(program.type(v).bytes()));
   }
-  for (size_t i = 0; i < program.results.size(); ++i) {
-    outputs_.push_back(
-        {fmt::format("output{}", i),
-         static_cast<size_t>(program.type(program.results[i]).bytes())});
+  for (ir::Value v : program.results) {
+    output_bytes_.push_back(static_cast<size_t>(program.type(v).bytes()));
   }
-  aliases_.resize(outputs_.size(), -1);
+  aliases_.resize(output_bytes_.size(), -1);
 }
 
 Executable::~Executable() {
@@ -142,6 +140,7 @@ Executable::~Executable() {
   for (auto& model : models_) {
     delete model.load();
   }
+  delete ports_.load();
 }
 
 uint64_t Executable::next_epoch() {
@@ -175,12 +174,87 @@ nrt::Model& Executable::load(int device) {
 }
 
 nrt::Model& Executable::load_once(int device) {
+  bool freed = false;
+  {
+    std::lock_guard lock(mutex_);
+    if (nrt::Model* model = models_[device].load()) {
+      return *model;
+    }
+    freed = image_.again != nullptr && image_.neff.empty();
+  }
+  // With no lock: this may compile.
+  const std::string again = freed ? image_.again(*this) : std::string();
   std::lock_guard lock(mutex_);
   if (models_[device].load() == nullptr) {
-    models_[device].store(new nrt::Model(
-        nrt::Model::load(image().data(), image().size(), device)));
+    const std::string& image = !again.empty()         ? again
+                               : !image_.neff.empty() ? image_.neff
+                                                      : serialized;
+    auto model = std::make_unique<nrt::Model>(
+        nrt::Model::load(image.data(), image.size(), device));
+    if (ports_.load() == nullptr) {
+      ports_.store(new Ports(read_ports(*model)));
+    }
+    models_[device].store(model.release());
+    if (image_.again != nullptr) {
+      image_.neff = std::string();
+    }
   }
   return *models_[device].load();
+}
+
+const Executable::Ports& Executable::ports(int device) {
+  if (ports_.load() == nullptr) {
+    load(device);
+  }
+  return *ports_.load();
+}
+
+// The compiler renames an input that it was told to overwrite. One that keeps
+// its name is read only, whatever it was told.
+Executable::Ports Executable::read_ports(const nrt::Model& model) const {
+  const auto tensors = model.tensors();
+  const auto find = [&](bool output, const std::string& name) {
+    const auto it = std::ranges::find_if(tensors, [&](const auto& tensor) {
+      return tensor.output == output && tensor.name == name;
+    });
+    return it == tensors.end() ? nullptr : &*it;
+  };
+  const auto check = [&](const nrt::TensorInfo* tensor, const Port& port) {
+    if (tensor != nullptr && tensor->bytes != port.bytes) {
+      throw nrt::LoadError(
+          NRT_INVALID,
+          fmt::format("[{}] on ({}): the compiled program's \"{}\" has {} "
+                      "bytes, the program's {}",
+                      name,
+                      operands,
+                      port.name,
+                      tensor->bytes,
+                      port.bytes));
+    }
+  };
+  Ports ports;
+  for (size_t i = 0; i < input_bytes_.size(); ++i) {
+    const std::string plain = fmt::format("input{}", i);
+    Port port{plain + ".must_alias_input", input_bytes_[i]};
+    const bool overwritten =
+        std::ranges::find(aliases_, static_cast<int32_t>(i)) != aliases_.end();
+    const auto* tensor = find(false, port.name);
+    // Without information, as it is documented.
+    port.in_place = tensor != nullptr || (tensors.empty() && overwritten);
+    if (!port.in_place) {
+      port.name = plain;
+      tensor = find(false, plain);
+    }
+    check(tensor, port);
+    ports.inputs.push_back(std::move(port));
+  }
+  for (size_t k = 0; k < output_bytes_.size(); ++k) {
+    Port port{fmt::format("output{}", k), output_bytes_[k]};
+    port.in_place = aliases_[k] >= 0 && ports.inputs[aliases_[k]].in_place;
+    check(find(true, port.name), port);
+    ports.outputs.push_back(std::move(port));
+  }
+  return ports;
 }
 
 bool Executable::unload() {

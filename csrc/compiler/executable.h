@@ -17,13 +17,20 @@ namespace neuronx::compiler {
 
 class Executable {
  public:
-  // `serialized` is the Program's bytes, which the simulator loads; `neff` is
-  // what the hardware's runtime loads, empty for the simulator. The last
-  // `scalar_count` parameters are runtime scalars.
+  // What the hardware's runtime loads; empty for the simulator, which loads
+  // the Program's bytes.
+  struct Image {
+    std::string neff;
+    // Gives the NEFF once more, for another core or after an unload; the bytes
+    // are freed when they are loaded. Null: they stay.
+    std::string (*again)(const Executable&) = nullptr;
+  };
+  // `serialized` is the Program's bytes. The last `scalar_count` parameters
+  // are runtime scalars.
   Executable(std::string name,
              const ir::Program& program,
              std::string serialized,
-             std::string neff,
+             Image image,
              int scalar_count);
   ~Executable();
 
@@ -35,16 +42,26 @@ class Executable {
   // As ir::serialize writes it.
   const std::string serialized;
 
-  struct Port {
-    std::string name;  // "input0", "output0"
-    size_t bytes;
-  };
-  const std::vector<Port>& inputs() const { return inputs_; }
-  const std::vector<Port>& outputs() const { return outputs_; }
   // For each output the input that it overwrites, or -1.
   const std::vector<int32_t>& aliases() const { return aliases_; }
-  size_t tensor_inputs() const { return inputs_.size() - scalar_count_; }
+  size_t tensor_inputs() const { return input_bytes_.size() - scalar_count_; }
   size_t scalar_inputs() const { return scalar_count_; }
+
+  struct Port {
+    std::string name;  // "input0", "input1.must_alias_input", "output0"
+    size_t bytes;
+    // Of an output that overwrites an input: the program does so by itself,
+    // and both are bound to one tensor. Else the output needs memory of its
+    // own, and a copy.
+    bool in_place = false;
+  };
+  struct Ports {
+    std::vector<Port> inputs, outputs;
+  };
+  // As the compiled program has them. Loads it on `device` if no device has
+  // loaded it yet. Throws nrt::NrtError, and LoadError for a program of other
+  // inputs or outputs.
+  const Ports& ports(int device);
 
   // Runs to completion. Loads the program if it is not loaded; beyond
   // NEURON_COMPILATION_CACHE_MAX_ENTRIES loaded programs or
@@ -62,14 +79,12 @@ class Executable {
   friend class Loaded;
   nrt::Model& load(int device);
   nrt::Model& load_once(int device);
-  const std::string& image() const {
-    return neff_.empty() ? serialized : neff_;
-  }
+  Ports read_ports(const nrt::Model& model) const;
   // Frees the models, unless one is running.
   bool unload();
 
-  const std::string neff_;
-  std::vector<Port> inputs_, outputs_;
+  const size_t image_bytes_;
+  std::vector<size_t> input_bytes_, output_bytes_;
   std::vector<int32_t> aliases_;
   size_t scalar_count_;
   bool listed_ = false;  // among the loaded ones, under their lock
@@ -77,6 +92,8 @@ class Executable {
   // Launches under way, which keep the models from being unloaded.
   std::atomic<int> running_{0};
   std::mutex mutex_;
+  Image image_;                        // under mutex_
+  std::atomic<const Ports*> ports_{};  // set once
   std::array<std::atomic<nrt::Model*>, 128> models_{};
 };
 

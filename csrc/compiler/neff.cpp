@@ -2,6 +2,7 @@
 #include "compiler/neff.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <atomic>
@@ -21,6 +22,7 @@
 #include "compiler/neff_cache.h"
 #include "compiler/pool.h"
 #include "compiler/progress.h"
+#include "compiler/signature.h"
 #include "compiler/wait.h"
 #include "ir/hardware.h"
 #include "ir/print.h"
@@ -43,7 +45,7 @@ std::string legal_text(const ir::Program& program, const Target& target) {
   const ir::Program legal = hardware::legalize(program, form, &report);
   metrics::count(Metric::HardwareRewrites, report.rewrites);
   metrics::count(Metric::Int64Narrowings, report.narrowed);
-  return ir::to_stablehlo(legal);
+  return ir::to_stablehlo(legal, {.aliases = true});
 }
 
 // Everything that shapes a NEFF but the compiler's version. Fields with their
@@ -129,6 +131,10 @@ class Request {
         flags_(user_flags()),
         kernels_(kernels),
         cache_(cache_directory()) {
+    if (const auto local = local_cache_directory();
+        !local.empty() && local != cache_.directory()) {
+      local_.emplace(local);
+    }
     try {
       text_ = legal_text(program, target);
     } catch (const std::exception& error) {
@@ -197,6 +203,9 @@ class Request {
 
   std::string places() const {
     std::string text = cache_.directory().string();
+    if (local_) {
+      text = local_->directory().string() + ", " + text;
+    }
     for (const auto& directory : readonly_cache_directories()) {
       text += ", " + directory.string();
     }
@@ -208,18 +217,21 @@ class Request {
     if (cache_disabled()) {
       return false;
     }
-    if (find_in(cache_, certain)) {
+    std::string details;
+    if (local_ && find_in(*local_, certain, details)) {
       return true;
     }
+    bool found = find_in(cache_, certain, details);
     for (const auto& directory : readonly_cache_directories()) {
-      if (find_in(NeffCache(directory), certain)) {
-        return true;
-      }
+      found = found || find_in(NeffCache(directory), certain, details);
     }
-    return false;
+    if (found && local_) {
+      store_in(*local_, details);
+    }
+    return found;
   }
 
-  bool find_in(const NeffCache& cache, bool certain) {
+  bool find_in(const NeffCache& cache, bool certain, std::string& details) {
     const std::string version =
         compiler_ ? compiler_->version : cache.newest_version(result_.key);
     if (version.empty()) {
@@ -240,7 +252,9 @@ class Request {
       return false;
     }
     result_.bytes = std::move(found.neff);
+    details = std::move(found.details);
     result_.version = version;
+    result_.kept = true;
     return true;
   }
 
@@ -366,12 +380,20 @@ class Request {
         ::time(nullptr));
   }
 
-  void store(const std::string& input) const {
+  void store(const std::string& input) {
     if (cache_disabled()) {
       return;
     }
+    const std::string told = details(input);
+    store_in(cache_, told);
+    if (local_) {
+      store_in(*local_, told);
+    }
+  }
+
+  void store_in(const NeffCache& cache, const std::string& told) {
     try {
-      cache_.store(result_.key, result_.version, result_.bytes, details(input));
+      cache.store(result_.key, result_.version, result_.bytes, told);
     } catch (const std::system_error& error) {
       warn_once(fmt::format(
           "the compile cache is not written, the program is compiled again by "
@@ -379,12 +401,14 @@ class Request {
           error.what()));
       return;
     }
-    keep_in_limit(static_cast<int64_t>(result_.bytes.size()));
+    result_.kept = true;
+    keep_in_limit(cache, static_cast<int64_t>(result_.bytes.size()));
   }
 
   // Looks at the whole cache only now and then.
-  void keep_in_limit(int64_t written) const {
-    static std::atomic<int64_t> since_scan{-1};
+  void keep_in_limit(const NeffCache& cache, int64_t written) const {
+    static std::atomic<int64_t> since_scans[2] = {-1, -1};
+    auto& since_scan = since_scans[&cache == &cache_];
     const int64_t limit = cache_limit();
     if (limit < 0) {
       return;
@@ -394,11 +418,11 @@ class Request {
       return;
     }
     since_scan = 0;
-    const auto pruned = cache_.prune(limit, -1, failure_memory());
+    const auto pruned = cache.prune(limit, -1, failure_memory());
     metrics::count(Metric::CacheEvictions, pruned.programs);
     if (pruned.programs > 0) {
       log::info(fmt::format("{}: removed {} compiled programs, {} MiB",
-                            cache_.directory().string(),
+                            cache.directory().string(),
                             pruned.programs,
                             pruned.bytes >> 20));
     }
@@ -410,6 +434,7 @@ class Request {
   const std::vector<std::string> flags_;
   const std::vector<std::string>& kernels_;
   const NeffCache cache_;
+  std::optional<NeffCache> local_;  // in front of it
   std::string text_;
   std::optional<Compiler> compiler_;
   bool damaged_ = false;
@@ -432,9 +457,20 @@ Neff neff(const std::string& name,
 }
 
 std::string describe_operands(const ir::Program& program) {
+  const auto views = parameter_views(program);
   std::string text;
   for (ir::Value parameter : program.parameters) {
-    text += (text.empty() ? "" : ", ") + ir::to_string(program.type(parameter));
+    text += text.empty() ? "" : ", ";
+    ir::TensorType type = program.type(parameter);
+    const auto view = views.find(parameter.id);
+    if (view == views.end()) {
+      text += ir::to_string(type);
+      continue;
+    }
+    type.shape = view->second.size;
+    text += fmt::format("{} with strides [{}]",
+                        ir::to_string(type),
+                        fmt::join(view->second.stride, ", "));
   }
   return text;
 }
@@ -446,6 +482,10 @@ bool may_compile() {
 
 fs::path cache_directory() {
   return env::text("TORCH_NEURONX_NEFF_CACHE_DIR", "/tmp/neff_cache");
+}
+
+fs::path local_cache_directory() {
+  return env::text("TORCH_NEURONX_NEFF_LOCAL_CACHE_DIR", "");
 }
 
 std::vector<fs::path> readonly_cache_directories() {

@@ -121,6 +121,12 @@ Found NeffCache::find(const std::string& key,
   }
   touch(sidecar);
   found.neff = std::move(*neff);
+  // What store() puts around them.
+  const size_t begin = kPrefix.size() + kDigest + 3;
+  const size_t end = text->rfind('}');
+  if (end != std::string::npos && begin <= end) {
+    found.details = text->substr(begin, end - begin);
+  }
   return found;
 }
 

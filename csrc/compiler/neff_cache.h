@@ -24,6 +24,7 @@ bool is_neff(std::string_view bytes);
 struct Found {
   std::string neff;      // empty: none
   bool damaged = false;  // there was one, whose bytes have changed
+  std::string details;   // that it was stored with
   explicit operator bool() const { return !neff.empty(); }
 };
 

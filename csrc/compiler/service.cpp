@@ -44,6 +44,13 @@ void tell(const NewProgram& program) {
   }
 }
 
+// Its NEFF from the cache or, if that was pruned meanwhile, compiled again.
+std::string neff_again(const Executable& executable) {
+  const auto program = ir::deserialize(executable.serialized.data(),
+                                       executable.serialized.size());
+  return neff(executable.name, program, default_target()).bytes;
+}
+
 }  // namespace
 
 std::shared_ptr<Executable> compile(const std::string& name,
@@ -89,12 +96,12 @@ std::shared_ptr<Executable> compile(const std::string& name,
     }
   }
   const bool from_disk = made && !made->compiled;
+  Executable::Image image;
+  if (made && !simulated) {
+    image = {std::move(made->bytes), made->kept ? &neff_again : nullptr};
+  }
   auto executable = std::make_shared<Executable>(
-      name,
-      program,
-      std::move(serialized),
-      made && !simulated ? std::move(made->bytes) : std::string(),
-      scalar_count);
+      name, program, std::move(serialized), std::move(image), scalar_count);
   metrics::count(from_disk ? metrics::Metric::DiskCacheHits
                            : metrics::Metric::ProgramsCompiled);
   {

@@ -90,15 +90,24 @@ std::string constant_text(const ir::Program& program,
 
 }  // namespace
 
-std::vector<Field> signature(const ir::Program& program, int scalar_count) {
-  std::vector<Field> fields;
-  // The view that each parameter is read through.
-  std::map<int32_t, const ir::Operation*> views;
+std::unordered_map<int32_t, View> parameter_views(const ir::Program& program) {
+  std::unordered_map<int32_t, View> views;
   for (const auto& op : program.operations) {
-    if (op.name == kView) {
-      views.try_emplace(op.operands.at(0).id, &op);
+    const bool written = op.name == "neuronx.as_strided_scatter";
+    if (written || op.name == kView) {
+      views.try_emplace(
+          op.operands.at(0).id,
+          View{program.type(written ? op.operands.at(1) : op.results.at(0))
+                   .shape,
+               std::get<ir::Shape>(*op.attribute("stride"))});
     }
   }
+  return views;
+}
+
+std::vector<Field> signature(const ir::Program& program, int scalar_count) {
+  std::vector<Field> fields;
+  const auto views = parameter_views(program);
   const size_t tensors = program.parameters.size() - scalar_count;
   for (size_t i = 0; i < program.parameters.size(); ++i) {
     const ir::Value parameter = program.parameters[i];
@@ -108,14 +117,8 @@ std::vector<Field> signature(const ir::Program& program, int scalar_count) {
                     : fmt::format("runtime scalar {}", i - tensors);
     fields.push_back({"dtype", where, std::string(name(type.dtype))});
     if (const auto view = views.find(parameter.id); view != views.end()) {
-      const ir::Operation& op = *view->second;
-      fields.push_back(
-          {"shape", where, to_text(program.type(op.results.at(0)).shape)});
-      for (const auto& [key, value] : op.attributes) {
-        if (key == "stride") {
-          fields.push_back({"stride", where, to_text(value)});
-        }
-      }
+      fields.push_back({"shape", where, to_text(view->second.size)});
+      fields.push_back({"stride", where, to_text(view->second.stride)});
     } else {
       fields.push_back({"shape", where, to_text(type.shape)});
       fields.push_back({"stride", where, "contiguous"});

@@ -3,12 +3,22 @@
 // was compiled although the other was there.
 #pragma once
 
+#include <cstdint>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "ir/program.h"
 
 namespace neuronx::compiler {
+
+struct View {
+  ir::Shape size, stride;
+};
+// The strided view that a parameter is read or written through, by Value::id;
+// none for those that are contiguous. The parameter itself is the memory that
+// the view covers.
+std::unordered_map<int32_t, View> parameter_views(const ir::Program& program);
 
 struct Field {
   // "shape", "dtype", "stride", "scalar", "flag", "operation", "result"

@@ -166,7 +166,8 @@ void bind_programs(py::module_& m) {
       .def_property_readonly(
           "stablehlo",
           [](const ir::Program& p) { return ir::to_stablehlo(p); },
-          "StableHLO text with composites expanded, as the compiler gets it.")
+          "StableHLO text with composites expanded. The compiler gets it with "
+          "the results that overwrite a parameter declared.")
       .def_property_readonly(
           "text", [](const ir::Program& p) { return ir::to_string(p); })
       .def_property_readonly(

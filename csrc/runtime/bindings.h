@@ -37,6 +37,10 @@ class Bindings {
     std::vector<Slot> slots;  // inputs, then results that alias none
     std::vector<nrt::Tensor> scalars;
     std::vector<uint64_t> scalar_values;
+    // By output: memory of its own for a result whose slot is also an input's
+    // although the program does not know, then copied.
+    std::vector<nrt::Tensor> staged;
+    bool copies = false;
   };
 
   Binding& binding(compiler::Executable& executable);
@@ -44,6 +48,8 @@ class Bindings {
             compiler::Executable& executable,
             size_t index,
             void* address);
+  void separate_results(Binding& binding, compiler::Executable& executable);
+  void copy_results(Binding& binding, compiler::Executable& executable);
 
   const c10::DeviceIndex device_;
   std::vector<std::unique_ptr<Binding>> bindings_;  // by Executable::id

@@ -83,12 +83,24 @@ def test_a_failure_is_raised_once(lines):
 @pytest.mark.skipif("TORCH_NEURONX_DEBUG" in os.environ, reason="they are kept")
 def test_without_debug_operator_and_operands_are_named():
     x, w = torch.ones(4, 5, device="neuron"), torch.ones(5, 4, device="neuron")
-    torch.neuron.synchronize()
-    ctypes.CDLL(str(LIBRARY)).nrt_sim_inject(f"execute:1:{BAD_INPUT}".encode())
-    y = x.mm(w)
-    with pytest.raises(RuntimeError) as error:
-        torch.neuron.synchronize()
-    text = str(error.value)
+    text = failure(lambda: x.mm(w))
     assert text.startswith("[aten::mm] on (float32[4, 5], float32[5, 4]): ")
     assert "queued by" not in text
-    del y
+
+
+def test_strided_operands_are_named_by_their_view():
+    x = torch.ones(4, 5, device="neuron").t()
+    assert "(float32[5, 4] with strides [1, 5])" in failure(x.exp)
+    y = torch.ones(5, 8, device="neuron")[:, ::2]
+    assert "float32[5, 4] with strides [8, 2]" in failure(lambda: torch.exp(x, out=y))
+
+
+def failure(call) -> str:
+    """What is raised when what `call` launches fails."""
+    torch.neuron.synchronize()
+    ctypes.CDLL(str(LIBRARY)).nrt_sim_inject(f"execute:1:{BAD_INPUT}".encode())
+    result = call()
+    with pytest.raises(RuntimeError) as error:
+        torch.neuron.synchronize()
+    del result
+    return str(error.value)

@@ -6,6 +6,7 @@ import os
 import re
 import signal
 import subprocess
+import sys
 import time
 
 import pytest
@@ -221,3 +222,34 @@ def test_flags_are_split_as_a_shell_does(compiler, text, tmp_path, monkeypatch):
     monkeypatch.setenv("NEURON_CC_FLAGS", "--x='open")
     with pytest.raises(ValueError, match="NEURON_CC_FLAGS"):
         _C.run_compiler(text, "trn2", 2)
+
+
+# Programs that overwrite an argument.
+
+
+@pytest.mark.parametrize(
+    ("form", "declared"),
+    [
+        ("hlo", "input_output_alias={ {}: (0, {}"),
+        ("stablehlo", "%arg0: tensor<2x3xf32> {tf.aliasing_output = 0 : i32}"),
+    ],
+)
+def test_overwritten_argument_is_declared(compiler, form, declared):
+    """The stand-in refuses programs with the declaration in them, and no others."""
+    compiler("fail", STAND_IN_ONLY=declared, TORCH_NEURONX_CC_INPUT=form)
+    script = """if True:
+        import torch, torch_neuronx
+        x = torch.ones(2, 3).to("neuron")
+        print((x + 1).sum().item())
+        x.add_(1)
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        env=os.environ | {"TORCH_NEURONX_SIM_COMPILER": "1"},
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
+    assert done.stdout == "12.0\n", done.stderr
+    assert "[aten::add_.Tensor] on (float32[2, 3])" in done.stderr
+    assert "NCC_EVRF013" in done.stderr

@@ -171,6 +171,42 @@ def test_read_only_folders_are_looked_in(compiler, program, folder, monkeypatch)
     assert len(log()) == 1 and sorted(shipped.rglob("*")) == files
 
 
+def test_local_folder_gets_a_copy_and_is_looked_in_first(
+    compiler, program, folder, tmp_path, monkeypatch
+):
+    log = compiler()
+    compile_it(program)
+    local = tmp_path / "local"
+    monkeypatch.setenv("TORCH_NEURONX_NEFF_LOCAL_CACHE_DIR", str(local))
+    assert not compile_it(program)["compiled"]
+    copies = [path for path in local.rglob("*") if path.suffix in (".neff", ".json")]
+    assert len(copies) == 2
+    for path in copies:
+        assert path.read_bytes() == (folder / path.relative_to(local)).read_bytes()
+    folder.rename(tmp_path / "away")
+    assert not compile_it(program)["compiled"] and len(log()) == 1
+
+
+def test_compiled_program_is_in_both_folders(
+    compiler, program, folder, tmp_path, monkeypatch
+):
+    compiler()
+    local = tmp_path / "local"
+    monkeypatch.setenv("TORCH_NEURONX_NEFF_LOCAL_CACHE_DIR", str(local))
+    assert compile_it(program)["compiled"]
+    assert [len(list(place.rglob("*.neff"))) for place in (folder, local)] == [1, 1]
+
+
+def test_local_folder_that_cannot_be_written_is_a_warning(compiler, folder):
+    log = compiler()
+    place = "/proc/nonexistent/cache"
+    for _ in range(2):
+        done = run_script(ADD, TORCH_NEURONX_NEFF_LOCAL_CACHE_DIR=place)
+        assert done.stdout == "12.0\n", done.stderr
+        assert "the compile cache is not written" in done.stderr
+    assert len(log()) == 2  # both programs, by the first process
+
+
 # Failures.
 
 
