@@ -22,7 +22,7 @@ struct Free {
   void operator()(char* memory) const { std::free(memory); }
 };
 
-struct Arena {
+struct Memory {
   std::unique_ptr<char, Free> memory;
   int64_t bytes = 0;
 };
@@ -64,8 +64,13 @@ int64_t layout_arena(std::deque<Buffer>& buffers) {
   return total;
 }
 
-char* thread_arena(int64_t bytes) {
-  thread_local Arena arena;
+namespace {
+
+// By depth; references stay valid while deeper runs add more.
+thread_local std::deque<Memory> memories;
+thread_local size_t depth = 0;
+
+char* grown(Memory& arena, int64_t bytes) {
   if (bytes <= arena.bytes)
     return arena.memory.get();
   arena.memory.reset();
@@ -80,6 +85,19 @@ char* thread_arena(int64_t bytes) {
   arena.memory.reset(static_cast<char*>(memory));
   arena.bytes = bytes;
   return arena.memory.get();
+}
+
+}  // namespace
+
+Arena::Arena(int64_t bytes) {
+  if (memories.size() <= depth)
+    memories.emplace_back();
+  memory_ = bytes > 0 ? grown(memories[depth], bytes) : nullptr;
+  ++depth;
+}
+
+Arena::~Arena() {
+  --depth;
 }
 
 }  // namespace neuronx::sim

@@ -12,7 +12,18 @@ namespace neuronx::sim {
 // never needed at the same time. Returns the bytes in total.
 int64_t layout_arena(std::deque<Buffer>& buffers);
 
-// At least `bytes` bytes for one run on this thread, aligned to 64.
-char* thread_arena(int64_t bytes);
+// At least `bytes` bytes for one run on this thread, aligned to 64. A run
+// within a run has memory of its own; runs of one depth share it.
+class Arena {
+ public:
+  explicit Arena(int64_t bytes);
+  Arena(const Arena&) = delete;
+  ~Arena();
+
+  char* memory() const { return memory_; }  // null for no bytes
+
+ private:
+  char* memory_;
+};
 
 }  // namespace neuronx::sim

@@ -41,8 +41,8 @@ bool decomposed() {
 
 class PlannedExecutor final : public Executor {
  public:
-  explicit PlannedExecutor(ir::Program program)
-      : program_(std::move(program)), interpreter_(decomposed()) {
+  PlannedExecutor(ir::Program program, bool decomposed)
+      : program_(std::move(program)), interpreter_(decomposed) {
     for (ir::Value v : program_.parameters)
       inputs_.push_back(program_.type(v));
     for (ir::Value v : program_.results)
@@ -89,8 +89,8 @@ class PlannedExecutor final : public Executor {
   void run_steps(void* const* inputs, void* const* outputs) {
     for (const Binding& b : bindings_)
       point(*b.storage, (b.input ? inputs : outputs)[b.number]);
-    if (plan_.arena_bytes > 0)
-      bind_arena();
+    const Arena arena(plan_.arena_bytes);
+    bind(arena.memory());
     try {
       for (const auto& step : plan_.steps)
         step();
@@ -103,8 +103,7 @@ class PlannedExecutor final : public Executor {
     }
   }
 
-  void bind_arena() {
-    char* arena = thread_arena(plan_.arena_bytes);
+  void bind(char* arena) {
     if (arena == arena_)
       return;
     for (Buffer& b : plan_.buffers)
@@ -191,12 +190,12 @@ class PlannedExecutor final : public Executor {
 
 }  // namespace
 
-std::unique_ptr<Executor> from_program(ir::Program program) {
-  return std::make_unique<PlannedExecutor>(std::move(program));
+std::unique_ptr<Executor> from_program(ir::Program program, bool decomposed) {
+  return std::make_unique<PlannedExecutor>(std::move(program), decomposed);
 }
 
 std::unique_ptr<Executor> Executor::load(const void* bytes, size_t size) {
-  return from_program(ir::deserialize(bytes, size));
+  return from_program(ir::deserialize(bytes, size), decomposed());
 }
 
 }  // namespace neuronx::sim

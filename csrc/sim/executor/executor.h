@@ -8,7 +8,8 @@
 
 namespace neuronx::sim {
 
-// As Executor::load, for a valid program.
-std::unique_ptr<Executor> from_program(ir::Program program);
+// As Executor::load, for a valid program. `decomposed`: composites run by
+// their bodies.
+std::unique_ptr<Executor> from_program(ir::Program program, bool decomposed);
 
 }  // namespace neuronx::sim

@@ -4,6 +4,7 @@
 #include <stdexcept>
 
 #include "sim/executor/aten_call.h"
+#include "sim/executor/body.h"
 #include "sim/executor/native.h"
 
 namespace neuronx::sim {
@@ -66,6 +67,20 @@ void Interpreter::check(const ir::Operation& op) const {
   for (const auto& body : op.bodies)
     for (const ir::Operation& inner : body->operations)
       check(inner);
+}
+
+Body& Interpreter::branch(const ir::Program& region) {
+  auto& body = branches_[&region];
+  if (!body)
+    body = std::make_unique<Body>(region, Body::Kind::Branch, decomposed_);
+  return *body;
+}
+
+Body& Interpreter::step(const ir::Program& region) {
+  auto& body = steps_[&region];
+  if (!body)
+    body = std::make_unique<Body>(region, Body::Kind::Step, decomposed_);
+  return *body;
 }
 
 Tensors Interpreter::evaluate(const ir::Program& program,

@@ -15,6 +15,7 @@
 namespace neuronx::sim {
 
 class AtenCall;
+class Body;
 class Interpreter;
 
 // One operation with its operands. Where a region of rank-0 values is lifted,
@@ -44,6 +45,9 @@ class Interpreter {
   // Throws std::runtime_error if `op` or its regions cannot run.
   void check(const ir::Operation& op) const;
   Tensors evaluate(const ir::Program& program, const Tensors& arguments);
+  // Regions of control flow, each planned at its first use.
+  Body& branch(const ir::Program& region);
+  Body& step(const ir::Program& region);
   Tensors operation(const ir::Operation& op,
                     const Tensors& operands,
                     const std::vector<ir::TensorType>& types);
@@ -53,6 +57,8 @@ class Interpreter {
 
   bool decomposed_;
   std::unordered_map<const ir::Operation*, std::unique_ptr<AtenCall>> calls_;
+  std::unordered_map<const ir::Program*, std::unique_ptr<Body>> branches_;
+  std::unordered_map<const ir::Program*, std::unique_ptr<Body>> steps_;
 };
 
 struct Instruction {

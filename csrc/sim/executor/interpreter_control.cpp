@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "sim/executor/body.h"
 #include "sim/executor/interpreter.h"
 
 namespace neuronx::sim {
@@ -118,6 +119,14 @@ Tensors sort(const Evaluation& e) {
 }
 
 Tensors while_loop(const Evaluation& e) {
+  Body& condition = e.interpreter.branch(e.body(0));
+  if (condition.takes(e.operands)) {
+    Body& step = e.interpreter.step(e.body(1));
+    Tensors state = step.state(e.operands);
+    while (condition.run(state)[0].item().toBool())
+      step.advance(state);
+    return state;
+  }
   Tensors state = e.operands;
   while (e.interpreter.evaluate(e.body(0), state)[0].item().toBool())
     state = e.interpreter.evaluate(e.body(1), state);
@@ -128,8 +137,11 @@ Tensors conditional(const Evaluation& e) {
   const int64_t last = int64_t(e.op.bodies.size()) - 1;
   const int64_t index = e.in(0).item().toLong();
   const size_t branch = size_t(index < 0 || index > last ? last : index);
-  return e.interpreter.evaluate(
-      e.body(branch), Tensors(e.operands.begin() + 1, e.operands.end()));
+  const Tensors operands(e.operands.begin() + 1, e.operands.end());
+  Body& body = e.interpreter.branch(e.body(branch));
+  return body.takes(operands)
+             ? body.run(operands)
+             : e.interpreter.evaluate(e.body(branch), operands);
 }
 
 constexpr Instruction kInstructions[] = {
