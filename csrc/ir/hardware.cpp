@@ -342,11 +342,23 @@ std::vector<Violation> violations(const Program& program,
       has_composites ? Flattener(plain, unused).run(program) : program, target);
 }
 
-Program legalize(const Program& program, const Target& target, Report* report) {
+Program legalize(const Program& program,
+                 const Target& target,
+                 Report* report,
+                 const AfterPass& after) {
   Report unused;
   Report& counts = report ? *report : unused;
   Program legal = Flattener(target, counts).run(program);
-  dead_code_elimination(legal);
+  const auto tell = [&](const char* name, size_t changes) {
+    if (after)
+      after({name, changes}, legal);
+  };
+  tell("expand composites", dead_code_elimination(legal));
+  // Before the rewrites: folding would undo those of constants.
+  tell("fold constants", fold_constants(legal));
+  tell("sink transposes", sink_transposes(legal));
+  tell("common subexpressions", common_subexpression_elimination(legal));
+  const int64_t expanded = counts.rewrites;
   for (const DType dtype :
        {DType::Float64, DType::Complex64, DType::Float8E4M3FN})
     if (target.native_int64 || itemsize(dtype) < 8)
@@ -362,6 +374,7 @@ Program legalize(const Program& program, const Target& target, Report* report) {
     legal = narrow(legal, target, counts);
   dead_code_elimination(legal);
   verify(legal);
+  tell("legalize", static_cast<size_t>(counts.rewrites - expanded));
   if (const auto found = collect(legal, target); !found.empty())
     throw Illegal(found[0], "");
   return legal;

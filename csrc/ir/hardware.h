@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "ir/passes.h"
 #include "ir/program.h"
 
 namespace neuronx::ir::hardware {
@@ -75,10 +76,12 @@ struct Report {
 // An equivalent program without composites that breaks no rule. Parameters
 // and results keep their bytes and places; float64, complex64 and, on trn2,
 // float8_e4m3fn that are only moved have an unsigned integer dtype instead.
-// Throws Illegal.
+// Constants are folded and transpositions sunk (passes.h). `after` sees the
+// program after each pass. Throws Illegal.
 Program legalize(const Program& program,
                  const Target& target,
-                 Report* report = nullptr);
+                 Report* report = nullptr,
+                 const AfterPass& after = {});
 
 // The custom calls that can replace composites.
 std::vector<std::string> custom_call_names();

@@ -122,8 +122,7 @@ size_t common_subexpression_elimination(Program& program) {
   return Runner(merge_equal).run(program);
 }
 
-void optimize(Program& program,
-              const std::function<void(const Pass&, const Program&)>& after) {
+void optimize(Program& program, const AfterPass& after) {
   const auto run = [&](const char* name, size_t (*pass)(Program&)) {
     after({name, pass(program)}, program);
   };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Passes over a Program and its bodies. Parameters and results stay as they
 // are; values are renumbered in order of definition. Each returns how many
-// operations it removed.
+// operations it removed or changed.
 #pragma once
 
 #include <cstddef>
@@ -22,13 +22,22 @@ size_t common_subexpression_elimination(Program& program);
 // multiplication by one, two transpositions. Does not look into bodies.
 size_t simplify(Program& program);
 
+// Computes operations whose operands are small constants. Of StableHLO, not of
+// composites, and not in bodies; so is the next.
+size_t fold_constants(Program& program);
+
+// Moves transpositions down through elementwise operations: two of them become
+// one, or none, and dot products take their operands as they lie. Returns how
+// many steps that took.
+size_t sink_transposes(Program& program);
+
 struct Pass {
   const char* name;
-  size_t removed;
+  size_t changes;
 };
+using AfterPass = std::function<void(const Pass&, const Program&)>;
 // All of them, in order, on a program of many operators. `after` sees the
 // program after each.
-void optimize(Program& program,
-              const std::function<void(const Pass&, const Program&)>& after);
+void optimize(Program& program, const AfterPass& after);
 
 }  // namespace neuronx::ir

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <utility>
 
+#include "ir/number.h"
 #include "ir/passes.h"
 
 namespace neuronx::ir {
@@ -31,18 +32,7 @@ std::optional<double> number(const Operation& op, size_t i) {
   if (i >= op.arguments.size()) {
     return std::nullopt;
   }
-  const Attribute& value = op.arguments[i];
-  if (const auto* v = std::get_if<double>(&value)) {
-    return *v;
-  }
-  if (const auto* v = std::get_if<int64_t>(&value)) {
-    return static_cast<double>(*v);
-  }
-  if (const auto* v = std::get_if<NumberTensor>(&value);
-      v != nullptr && v->operand < 0) {
-    return std::visit([](auto x) { return static_cast<double>(x); }, v->value);
-  }
-  return std::nullopt;
+  return number(op.arguments[i]);
 }
 
 // Nothing but a view of argument 0 if that has the result's type. Copies stay:

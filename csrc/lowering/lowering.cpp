@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <map>
 
+#include "ir/number.h"
 #include "ir/passes.h"
 
 namespace neuronx::lowering {
@@ -148,21 +149,8 @@ Value Op::scalar(int i, DType dtype) const {
 }
 
 double Op::number(int i) const {
-  const auto& a = argument(i);
-  if (const auto* real = std::get_if<double>(&a)) {
-    return *real;
-  }
-  if (const auto* whole = std::get_if<int64_t>(&a)) {
-    return static_cast<double>(*whole);
-  }
-  if (const auto* flag = std::get_if<bool>(&a)) {
-    return *flag;
-  }
-  if (const auto* tensor = std::get_if<ir::NumberTensor>(&a)) {
-    if (tensor->operand < 0) {
-      return std::visit([](auto v) { return static_cast<double>(v); },
-                        tensor->value);
-    }
+  if (const auto value = ir::number(argument(i))) {
+    return *value;
   }
   throw NeedsConstant(
       fmt::format("[{}] argument {} must be a constant", name_, i));

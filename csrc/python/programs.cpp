@@ -139,9 +139,21 @@ py::tuple optimized(const ir::Program& program) {
   ir::Program result = program;
   py::list passes;
   ir::optimize(result, [&](const ir::Pass& pass, const ir::Program& after) {
-    passes.append(py::make_tuple(pass.name, pass.removed, after));
+    passes.append(py::make_tuple(pass.name, pass.changes, after));
   });
   return py::make_tuple(std::move(result), passes);
+}
+
+py::list hardware_passes(const ir::Program& program, const std::string& chip) {
+  py::list passes;
+  ir::hardware::legalize(
+      program,
+      hardware_target(chip, true, ""),
+      nullptr,
+      [&](const ir::Pass& pass, const ir::Program& after) {
+        passes.append(py::make_tuple(pass.name, pass.changes, after));
+      });
+  return passes;
 }
 
 py::bytes neff(const ir::Program& program, const std::string& name) {
@@ -197,6 +209,11 @@ void bind_programs(py::module_& m) {
            &optimized,
            "What graphs of torch.compile become before they are compiled, and "
            "a (name, operations removed, program) for each pass.")
+      .def("hardware_passes",
+           &hardware_passes,
+           py::arg("target"),
+           "A (name, changes, program) for each pass on the way to "
+           "legalized(target). Raises IllegalProgram.")
       .def("neff",
            &neff,
            py::arg("name") = "program",

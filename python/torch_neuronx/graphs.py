@@ -581,13 +581,20 @@ class Graph:
                     [
                         f"// captured\n{captured.text}",
                         *(
-                            f"// {name}: {removed} operations fewer\n{after.text}"
-                            for name, removed, after in passes
+                            f"// {name}: {changes} operations\n{after.text}"
+                            for name, changes, after in passes
                         ),
                     ]
                 )
             )
             (folder / f"{variant}.stablehlo.mlir").write_text(program.stablehlo)
+            with contextlib.suppress(_C.IllegalProgram):
+                (folder / f"{variant}.hardware").write_text(
+                    "\n".join(
+                        f"// {name}: {changes} operations\n{after.text}"
+                        for name, changes, after in program.hardware_passes("trn2")
+                    )
+                )
 
 
 def call_site(node: Node | None) -> str:

@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <functional>
+
 #include "ir/print.h"
 #include "ir/verify.h"
 #include "ir_programs.h"
@@ -126,6 +129,143 @@ TEST(Passes, MixedProgramStaysValid) {
   verify(p);
   EXPECT_EQ(p.parameters.size(), 3u);
   EXPECT_EQ(p.results.size(), 6u);
+}
+
+// Of a program with one result, which is a constant: its elements.
+std::string folded(const std::function<Value(Builder&)>& make) {
+  Builder b;
+  Program p = b.finish({make(b)});
+  fold_constants(p);
+  verify(p);
+  return to_string(p);
+}
+
+TEST(FoldConstants, ArithmeticMovesAndConversions) {
+  const auto text = folded([&](Builder& b) {
+    const Value x =
+        b.constant({DType::Int8, {2, 3}}, std::string("\0\1\2\0\1\2", 6));
+    const Value half = b.convert(b.transpose(x, {1, 0}), DType::Float32);
+    const Value sum = b.add(b.mul(half, half), half);
+    return b.reshape(b.slice(sum, {1, 0}, {3, 2}, {1, 1}), {4});
+  });
+  EXPECT_EQ(text,
+            "main() {\n"
+            "  %0 = constant [2.0, 2.0, 6.0, 6.0] : float32[4]\n"
+            "  return %0\n"
+            "}\n");
+}
+
+TEST(FoldConstants, IntegersWrapAndComparisonsSelect) {
+  EXPECT_EQ(folded([](Builder& b) {
+              const Value x = b.constant(DType::Int8, 100);
+              const Value y = b.add(x, x);  // -56
+              return b.select(b.compare(Compare::LT, y, x), y, x);
+            }),
+            "main() {\n"
+            "  %0 = constant -56 : int8[]\n"
+            "  return %0\n"
+            "}\n");
+}
+
+TEST(FoldConstants, WhatDevicesMayDifferInStays) {
+  Builder b;
+  const auto f = [&](double x) { return b.constant(DType::Float32, x); };
+  const auto i = [&](int x) { return b.constant(DType::Int32, x); };
+  Program p = b.finish({
+      b.sub(f(INFINITY), f(INFINITY)),     // bits of a NaN
+      b.mul(f(1e-30), f(1e-30)),           // a denormal number
+      b.max(f(0.0), f(-0.0)),              // the sign of zero
+      b.exp(f(1)),                         // rounding
+      b.div(i(1), i(0)),                   // no number
+      b.convert(f(1e20), DType::Int32),    // out of range
+      b.convert(f(1e20), DType::Float16),  // likewise
+      b.add(b.parameter({DType::Float32, {}}), f(1)),
+      b.reshape(b.iota({DType::Int32, {4}}, 0), {2, 2}),
+      b.neg(b.constant({DType::Float32, {1000}},
+                       std::string(4000, '\0'))),  // large
+  });
+  EXPECT_EQ(fold_constants(p), 0u);
+}
+
+TEST(FoldConstants, OperandsOfOtherSizesAreNoElementwiseOnes) {
+  Builder b;
+  const Value x = b.constant({DType::Float32, {4}}, std::string(16, '\0'));
+  const Value y = b.constant({DType::Float32, {2}}, std::string(8, '\0'));
+  const Value start = b.constant(DType::Int64, 1);
+  Program p =
+      b.finish({b.concatenate({x, y}, 0),
+                b.dynamic_slice(x, {start}, {2}),
+                b.dot_general(x, x, {{}, {}, {0}, {0}}, DType::Float32)});
+  EXPECT_EQ(fold_constants(p), 0u);
+  verify(p);
+}
+
+const TensorType f23{DType::Float32, {2, 3}};
+
+TEST(SinkTransposes, TwoCancel) {
+  Builder b;
+  const Value x = b.parameter(f23);
+  const Value y = b.exp(b.transpose(x, {1, 0}));
+  Program p = b.finish(
+      {b.transpose(b.add(y, b.constant(DType::Float32, 1.0, {3, 2})), {1, 0})});
+  EXPECT_GT(sink_transposes(p), 0u);
+  verify(p);
+  EXPECT_EQ(to_string(p),
+            "main(%0: float32[2, 3]) {\n"
+            "  %1 = exponential(%0) : float32[2, 3]\n"
+            "  %2 = constant 1.0 : float32[]\n"
+            "  %3 = broadcast_in_dim(%2) broadcast_dimensions=[] : "
+            "float32[2, 3]\n"
+            "  %4 = add(%1, %3) : float32[2, 3]\n"
+            "  return %4\n"
+            "}\n");
+}
+
+TEST(SinkTransposes, DotProductsTakeOperandsAsTheyLie) {
+  Builder b;
+  const Value x = b.parameter(f23), y = b.parameter({DType::Float32, {4, 2}});
+  const DotDimensions dimensions{{}, {}, {1}, {0}};
+  Program p = b.finish({b.dot_general(b.transpose(x, {1, 0}),
+                                      b.neg(b.transpose(y, {1, 0})),
+                                      dimensions,
+                                      DType::Float32)});
+  EXPECT_EQ(sink_transposes(p), 3u);
+  verify(p);
+  EXPECT_EQ(p.operations.size(), 2u);
+  EXPECT_EQ(
+      std::get<Shape>(*p.operations[1].attribute("lhs_contracting_dimensions")),
+      Shape{0});
+  EXPECT_EQ(
+      std::get<Shape>(*p.operations[1].attribute("rhs_contracting_dimensions")),
+      Shape{1});
+}
+
+TEST(SinkTransposes, FreeDimensionsKeepTheirOrder) {
+  Builder b;
+  const Value x = b.parameter({DType::Float32, {2, 3, 4}});
+  const Value y = b.parameter({DType::Float32, {4, 5}});
+  Program p = b.finish({b.dot_general(
+      b.transpose(x, {1, 0, 2}), y, {{}, {}, {2}, {0}}, DType::Float32)});
+  EXPECT_EQ(sink_transposes(p), 0u);
+}
+
+TEST(SinkTransposes, NoneIsMadeTwice) {
+  Builder b;
+  const Value t = b.transpose(b.parameter(f23), {1, 0});
+  Program p =
+      b.finish({b.exp(t), t, b.add(t, b.parameter({DType::Float32, {3, 2}}))});
+  EXPECT_EQ(sink_transposes(p), 0u);
+}
+
+TEST(SinkTransposes, ScalarOperandsOfSelectAndClampStay) {
+  Builder b;
+  const Value t = b.transpose(b.parameter(f23), {1, 0});
+  const Value low = b.parameter({DType::Float32, {}});
+  Program p = b.finish(
+      {b.transpose(b.clamp(low, t, b.constant(DType::Float32, 2.0)), {1, 0})});
+  EXPECT_EQ(sink_transposes(p), 2u);
+  verify(p);
+  EXPECT_EQ(p.operations.size(), 2u);
 }
 
 // A composite whose body is its decomposition, as lowerings make them.

@@ -86,6 +86,71 @@ INSTANTIATE_TEST_SUITE_P(AllRules,
                          Rewrites,
                          testing::ValuesIn(rewritten_cases()));
 
+// What is folded is what the interpreter computes, bit by bit.
+class Folded : public testing::TestWithParam<DType> {};
+
+TEST_P(Folded, ConstantsAreTheSame) {
+  at::manual_seed(0);
+  const TensorType type{GetParam(), {3, 4}};
+  Builder b;
+  const auto constant = [&] {
+    const at::Tensor x = random(type);
+    return b.constant(type,
+                      std::string(static_cast<const char*>(x.const_data_ptr()),
+                                  static_cast<size_t>(type.bytes())));
+  };
+  const Value x = constant(), y = constant();
+  Values results{b.reshape(b.transpose(x, {1, 0}), {2, 6}),
+                 b.slice(x, {1, 0}, {3, 4}, {1, 2}),
+                 b.reverse(x, {0, 1}),
+                 b.broadcast_in_dim(x, {3, 2, 4}, {0, 2}),
+                 b.compare(ir::Compare::LT, x, y),
+                 b.select(b.compare(ir::Compare::GE, x, y), x, y),
+                 b.add(x, y),
+                 b.mul(x, y),
+                 b.max(x, y),
+                 b.min(x, y)};
+  for (const DType to : {DType::Bool,
+                         DType::Int8,
+                         DType::Int32,
+                         DType::Float32,
+                         DType::BFloat16})
+    results.push_back(b.convert(x, to));
+  if (is_floating_point(type.dtype)) {
+    results.push_back(b.div(x, y));
+    results.push_back(b.unary("abs", x));
+    results.push_back(b.sqrt(b.unary("abs", x)));
+  } else {
+    results.push_back(b.logical_and(x, y));
+    results.push_back(b.binary("xor", x, y));
+    results.push_back(b.logical_not(x));
+  }
+  if (type.dtype != DType::Bool) {
+    results.push_back(b.sub(x, y));
+    results.push_back(b.neg(x));
+  }
+  const Program program = b.finish(results);
+  Program folded = program;
+  EXPECT_GT(fold_constants(folded), 14u);
+  const Tensors got = run(folded, {}), want = run(program, {});
+  ASSERT_EQ(got.size(), want.size());
+  for (size_t i = 0; i < got.size(); ++i)
+    EXPECT_TRUE(at::equal(got[i].view(at::kByte), want[i].view(at::kByte)))
+        << "result " << i << ": " << got[i] << "\nnot\n"
+        << want[i];
+}
+
+INSTANTIATE_TEST_SUITE_P(DTypes,
+                         Folded,
+                         testing::Values(DType::Float32,
+                                         DType::BFloat16,
+                                         DType::Float16,
+                                         DType::Int8,
+                                         DType::UInt8,
+                                         DType::Int32,
+                                         DType::Int64,
+                                         DType::Bool));
+
 constexpr Target kNarrow{.native_int64 = false};
 
 TEST(Narrowing, IsExactForValuesOf32Bits) {

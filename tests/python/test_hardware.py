@@ -300,3 +300,29 @@ def test_documented_rules_are_those_of_the_code():
     assert table in (ROOT / "docs" / "hardware.md").read_text(), (
         "run: python tools/hardware_rules.py --write"
     )
+
+
+def test_transposes_go_into_dot_products():
+    """Strided and transposed matrices are contracted as they lie in memory."""
+    weight, x = torch.randn(5, 4), torch.randn(3, 4)
+    mm = torch.ops.aten.addmm.default
+    args = (torch.randn(5), x, weight.t())
+    program = program_of(mm, args, {})
+    assert "stablehlo.transpose" in program.stablehlo
+    legal = program.legalized("trn2")
+    assert "stablehlo.transpose" not in legal.stablehlo
+    assert_same(run_by_xla(legal, args, {}), results_on_cpu(mm, args, {}))
+
+
+def test_passes_are_shown():
+    program = program_of(torch.ops.aten.mm.default, (f(3, 4), f(4, 4).t()), {})
+    passes = program.hardware_passes("trn2")
+    assert [name for name, _, _ in passes] == [
+        "expand composites",
+        "fold constants",
+        "sink transposes",
+        "common subexpressions",
+        "legalize",
+    ]
+    assert dict((name, n) for name, n, _ in passes)["sink transposes"] == 1
+    assert passes[-1][2].text == program.legalized("trn2").text

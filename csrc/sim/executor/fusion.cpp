@@ -9,6 +9,8 @@
 #include <set>
 #include <string>
 
+#include "ir/number.h"
+
 namespace neuronx::sim {
 namespace {
 
@@ -49,13 +51,7 @@ std::optional<double> filled(const FlatOp& op, const Flat& flat) {
   const ir::Attribute& value = op.op->arguments[1];
   if (dtype != DType::Float32 && dtype != DType::Bool)
     return std::nullopt;
-  if (const auto* v = std::get_if<double>(&value))
-    return *v;
-  if (const auto* v = std::get_if<int64_t>(&value))
-    return double(*v);
-  if (const auto* v = std::get_if<bool>(&value))
-    return double(*v);
-  return std::nullopt;
+  return ir::number(value);
 }
 
 bool is_storable(DType dtype) {

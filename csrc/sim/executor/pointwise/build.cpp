@@ -9,6 +9,7 @@
 #include <unordered_map>
 
 #include "common/strides.h"
+#include "ir/number.h"
 
 namespace neuronx::sim::pointwise {
 namespace {
@@ -55,16 +56,8 @@ class Arguments {
 
   // A number that does not change from call to call.
   double number(size_t i) const {
-    const ir::Attribute& value = argument(i);
-    if (const auto* v = std::get_if<double>(&value))
-      return *v;
-    if (const auto* v = std::get_if<int64_t>(&value))
-      return double(*v);
-    if (const auto* v = std::get_if<bool>(&value))
-      return double(*v);
-    if (const auto* v = std::get_if<ir::NumberTensor>(&value);
-        v && v->operand < 0)
-      return std::visit([](auto x) { return double(x); }, v->value);
+    if (const auto value = ir::number(argument(i)))
+      return *value;
     throw Refused{};
   }
 
