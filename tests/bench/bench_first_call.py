@@ -26,6 +26,7 @@ from pathlib import Path
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "python"))
 
 import torch
 from rich.console import Console
@@ -34,6 +35,7 @@ from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
+import digits
 import torch_neuronx
 
 TOKENS = 64
@@ -194,24 +196,9 @@ def report_programs(title: str, run: Callable[[Programs], None], listed: bool) -
 
 
 def train_digits(programs: Programs) -> None:
-    from sklearn.datasets import load_digits
-
     torch.manual_seed(0)
-    data = load_digits()
-    images = (torch.tensor(data.images, dtype=torch.float32) / 16).to("neuron")
-    targets = torch.tensor(data.target).to("neuron")
-    model = nn.Sequential(
-        nn.Unflatten(1, (1, 8)),
-        nn.Conv2d(1, 8, 3, padding=1),
-        nn.BatchNorm2d(8),
-        nn.ReLU(),
-        nn.MaxPool2d(2),
-        nn.Conv2d(8, 16, 3, padding=1),
-        nn.ReLU(),
-        nn.AdaptiveAvgPool2d(1),
-        nn.Flatten(),
-        nn.Linear(16, 10),
-    ).to("neuron")
+    images, targets = (x.to("neuron") for x in digits.load())
+    model = digits.cnn().to("neuron")
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 56)
     step = 0

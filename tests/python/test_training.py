@@ -5,39 +5,17 @@ import threading
 
 import pytest
 import torch
-from sklearn.datasets import load_digits
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 import torch_neuronx
+from digits import cnn, load, mlp
 
 
 @pytest.fixture(scope="module")
 def digits():
-    data = load_digits()
-    images = torch.tensor(data.images, dtype=torch.float32) / 16
-    return images[:512], torch.tensor(data.target[:512])
-
-
-def mlp() -> nn.Module:
-    return nn.Sequential(
-        nn.Flatten(), nn.Linear(64, 64), nn.LayerNorm(64), nn.GELU(), nn.Linear(64, 10)
-    )
-
-
-def cnn() -> nn.Module:
-    return nn.Sequential(
-        nn.Unflatten(1, (1, 8)),
-        nn.Conv2d(1, 8, 3, padding=1),
-        nn.BatchNorm2d(8),
-        nn.ReLU(),
-        nn.MaxPool2d(2),
-        nn.Conv2d(8, 16, 3, padding=1),
-        nn.ReLU(),
-        nn.AdaptiveAvgPool2d(1),
-        nn.Flatten(),
-        nn.Linear(16, 10),
-    )
+    images, targets = load()
+    return images[:512], targets[:512]
 
 
 OPTIMIZERS = {

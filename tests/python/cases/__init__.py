@@ -3,10 +3,8 @@
 
 import torch
 
-import cases_linalg
-import cases_optim
-import cases_special
-from cases_layers import layers
+from cases import linalg, optim, special
+from cases.layers import layers
 from samples import f, ints, mask, positive, unit
 
 aten = torch.ops.aten
@@ -299,6 +297,6 @@ def networks() -> list:
 def all_cases() -> list:
     torch.manual_seed(0)
     cases = unary() + binary() + reductions() + shapes() + indexing() + networks()
-    cases += layers() + cases_linalg.cases() + cases_special.cases()
-    cases += cases_optim.cases()
+    cases += layers() + linalg.cases() + special.cases()
+    cases += optim.cases()
     return [case if len(case) == 3 else (*case, {}) for case in cases]
