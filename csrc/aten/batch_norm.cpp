@@ -42,19 +42,6 @@ Results train(const Tensor& input,
   return {y, mean, rstd};
 }
 
-Results evaluate(const Tensor& input,
-                 const Optional& weight,
-                 const Optional& bias,
-                 const Tensor& running_mean,
-                 const Tensor& running_var,
-                 double momentum,
-                 double eps) {
-  auto y = std::get<0>(at::_native_batch_norm_legit_no_training(
-      input, weight, bias, running_mean, running_var, momentum, eps));
-  const auto dtype = statistic_type(input, weight);
-  return {y, nothing(input, dtype), nothing(input, dtype)};
-}
-
 // Declared without writes; it writes all the same.
 Results native_batch_norm(const Tensor& input,
                           const Optional& weight,
@@ -73,8 +60,14 @@ Results native_batch_norm(const Tensor& input,
   TORCH_CHECK(tracked,
               "[aten::native_batch_norm] expected running_mean and "
               "running_var to be given in evaluation mode");
-  return (training ? &train : &evaluate)(
-      input, weight, bias, *running_mean, *running_var, momentum, eps);
+  if (training) {
+    return train(
+        input, weight, bias, *running_mean, *running_var, momentum, eps);
+  }
+  auto y = std::get<0>(at::_native_batch_norm_legit_no_training(
+      input, weight, bias, *running_mean, *running_var, momentum, eps));
+  const auto dtype = statistic_type(input, weight);
+  return {y, nothing(input, dtype), nothing(input, dtype)};
 }
 
 Results native_batch_norm_legit(const Tensor& input,

@@ -149,28 +149,20 @@ at::Tensor ones(int64_t row,
                   at::TensorOptions(device.value_or(kNeuron)).dtype(at::kBool));
 }
 
-at::Tensor tril_indices(int64_t row,
-                        int64_t col,
-                        int64_t offset,
-                        std::optional<c10::ScalarType> dtype,
-                        std::optional<c10::Layout> layout,
-                        std::optional<c10::Device> device,
-                        std::optional<bool> /*pin_memory*/) {
-  return positions(ones(row, col, layout, device).tril(offset),
-                   at::native::get_tril_size(row, col, offset),
-                   dtype);
-}
-
-at::Tensor triu_indices(int64_t row,
-                        int64_t col,
-                        int64_t offset,
-                        std::optional<c10::ScalarType> dtype,
-                        std::optional<c10::Layout> layout,
-                        std::optional<c10::Device> device,
-                        std::optional<bool> /*pin_memory*/) {
-  return positions(ones(row, col, layout, device).triu(offset),
-                   row * col - at::native::get_tril_size(row, col, offset - 1),
-                   dtype);
+// tril_indices and triu_indices.
+template <bool kLower>
+at::Tensor triangle_indices(int64_t row,
+                            int64_t col,
+                            int64_t offset,
+                            std::optional<c10::ScalarType> dtype,
+                            std::optional<c10::Layout> layout,
+                            std::optional<c10::Device> device,
+                            std::optional<bool> /*pin_memory*/) {
+  const at::Tensor all = ones(row, col, layout, device);
+  const int64_t below =
+      at::native::get_tril_size(row, col, kLower ? offset : offset - 1);
+  return kLower ? positions(all.tril(offset), below, dtype)
+                : positions(all.triu(offset), row * col - below, dtype);
 }
 
 const at::Tensor& resize_(const at::Tensor& self,
@@ -243,8 +235,8 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("empty.memory_format", &empty);
   m.impl("empty_strided", &empty_strided);
   m.impl("_efficientzerotensor", &efficient_zeros);
-  m.impl("tril_indices", &tril_indices);
-  m.impl("triu_indices", &triu_indices);
+  m.impl("tril_indices", &triangle_indices<true>);
+  m.impl("triu_indices", &triangle_indices<false>);
   m.impl("resize_", &resize_);
   m.impl("set_.source_Storage", &set_source);
   m.impl("set_.source_Storage_storage_offset", &set_storage);

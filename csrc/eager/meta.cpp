@@ -5,7 +5,7 @@
 #include <ATen/ops/empty_strided.h>
 
 #include <exception>
-#include <set>
+#include <map>
 #include <string_view>
 #include <unordered_map>
 
@@ -185,41 +185,47 @@ Inference infer_on_cpu(const OpInfo& info, const torch::jit::Stack& stack) {
   std::rethrow_exception(error);
 }
 
-// Operators whose meta function checks less than the CPU's kernel, besides the
-// pointwise ones and those on lists.
-bool checks_too_little(const OpInfo& info) {
-  static const auto* names = new std::set<std::string_view>{
-      "aten::argmax",
-      "aten::argmin",
-      "aten::bucketize.Tensor",
-      "aten::index_add",
-      "aten::index_copy",
-      "aten::kthvalue",
-      "aten::masked_scatter",
-      "aten::rsub.Tensor",
-      "aten::std.correction",
-      "aten::topk",
-      "aten::var.correction",
-  };
-  return info.pointwise || info.each || names->contains(info.functional);
-}
+// Who knows sizes, dtypes and errors: PyTorch's meta function, which may check
+// less than the CPU's kernel, or describe CUDA's results; the simulator runs
+// the CPU's.
+enum class Source { Meta, MetaThenCpu, Cpu };
 
-// Operators whose Meta kernels describe the results of CUDA's, or check
-// nothing: CPU's kernels, which the simulator runs, are asked instead.
-bool described_by_cpu(const OpInfo& info) {
-  static const auto* names = new std::set<std::string_view>{
-      "aten::_embedding_bag",
-      "aten::_embedding_bag_forward_only",
-      "aten::_native_batch_norm_legit_no_training",
-      "aten::max_unpool2d",
-      "aten::multilabel_margin_loss_forward",
-      "aten::multinomial",
-      "aten::multinomial.out",
-      "aten::native_batch_norm",
-      "aten::native_batch_norm.out",
-      "aten::nonzero_static",
+Source source(const OpInfo& info) {
+  using enum Source;
+  static const auto* sources = new std::map<std::string_view, Source>{
+      {"aten::_embedding_bag", Cpu},
+      {"aten::_embedding_bag_forward_only", Cpu},
+      {"aten::_native_batch_norm_legit_no_training", Cpu},
+      {"aten::max_unpool2d", Cpu},
+      {"aten::multilabel_margin_loss_forward", Cpu},
+      {"aten::multinomial", Cpu},
+      {"aten::multinomial.out", Cpu},
+      {"aten::native_batch_norm", Cpu},
+      {"aten::native_batch_norm.out", Cpu},
+      {"aten::nonzero_static", Cpu},
+
+      {"aten::argmax", MetaThenCpu},
+      {"aten::argmin", MetaThenCpu},
+      {"aten::bucketize.Tensor", MetaThenCpu},
+      {"aten::index_add", MetaThenCpu},
+      {"aten::index_copy", MetaThenCpu},
+      {"aten::kthvalue", MetaThenCpu},
+      {"aten::masked_scatter", MetaThenCpu},
+      {"aten::rsub.Tensor", MetaThenCpu},
+      {"aten::std.correction", MetaThenCpu},
+      {"aten::topk", MetaThenCpu},
+      {"aten::var.correction", MetaThenCpu},
   };
-  return names->contains(info.name);
+  const auto named = sources->find(info.name);
+  if (named != sources->end()) {
+    return named->second;
+  }
+  // Variants check as the functional one does; results may differ. Of
+  // pointwise operators and those on lists, meta functions miss dtypes.
+  const auto functional = sources->find(info.functional);
+  const bool checked =
+      functional != sources->end() && functional->second == MetaThenCpu;
+  return checked || info.pointwise || info.each ? MetaThenCpu : Meta;
 }
 
 int64_t count_elements(const c10::IValue& value, bool& empty) {
@@ -250,7 +256,7 @@ void check_as_cpu(const OpInfo& info, const torch::jit::Stack& stack) {
   for (size_t i = stack.size() - info.arguments.size(); i < stack.size(); ++i) {
     elements += count_elements(stack[i], empty);
   }
-  const bool unsure = empty || checks_too_little(info);
+  const bool unsure = empty || source(info) == Source::MetaThenCpu;
   if (elements > (unsure ? kSmall : kTiny)) {
     return;
   }
@@ -277,7 +283,7 @@ torch::jit::Stack meta_arguments(const OpInfo& info,
 }
 
 Inference infer(const OpInfo& info, const torch::jit::Stack& stack) {
-  if (described_by_cpu(info)) {
+  if (source(info) == Source::Cpu) {
     return infer_on_cpu(info, stack);
   }
   try {

@@ -125,7 +125,7 @@ Value argsort(Builder& b, Value x) {
                 {{DType::Int64, b.shape(x)}}))[0];
 }
 
-Value take_rows(Builder& b, Value x, Value index) {
+Value select_rows(Builder& b, Value x, Value index) {
   return (*call(b,
                 "aten::index_select",
                 {x, index},
@@ -160,7 +160,7 @@ Values unique(Op& op) {
   Value order;
   if (op.flag(1)) {
     order = b.rank(x) == 1 ? argsort(b, x) : sort_rows(b, x);
-    x = b.rank(x) == 1 ? take(b, x, order) : take_rows(b, x, order);
+    x = b.rank(x) == 1 ? take(b, x, order) : select_rows(b, x, order);
   }
   const Groups g = group(b, neighbours_differ(b, x));
   const Value place = b.select(g.first, g.group, line(b, n, n));
@@ -170,7 +170,7 @@ Values unique(Op& op) {
   } else {
     // Groups' first rows in order, then the last row over and over.
     const Value starts = compact(b, b.iota({DType::Int64, {n}}, 0), place);
-    values = take_rows(b, x, starts);
+    values = select_rows(b, x, starts);
   }
   const Value inverse = order ? put(b, line(b, 0, n), order, g.group) : g.group;
   return {values, inverse, g.sizes, g.count};
