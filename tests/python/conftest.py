@@ -6,13 +6,21 @@ os.environ.setdefault("JAX_PLATFORMS", "cpu")
 os.environ.setdefault("JAX_ENABLE_X64", "1")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
+import signal
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 import torch
 
 import torch_neuronx
+
+
+# A shell's background jobs ignore interrupts, and so would the processes that tests
+# interrupt.
+if threading.current_thread() is threading.main_thread():
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)

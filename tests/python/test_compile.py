@@ -858,6 +858,10 @@ def test_row_reductions_in_regions_equal_the_cpu(name, shape, dtype):
     torch.testing.assert_close(on_device[0], x, **close)
 
 
+def test_sum_of_a_number_over_dimension_0():
+    check(lambda x: (x * 2).sum(0) + x.mean(-1), torch.tensor(3.0))
+
+
 def test_row_reductions_propagate_nan_and_infinity():
     x = torch.randn(8, 4000)
     x[0, 3999], x[1, 5], x[2, 700], x[3] = NAN, INF, -INF, -INF

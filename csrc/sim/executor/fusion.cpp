@@ -80,7 +80,9 @@ std::optional<RowReduction> row_reduction(const FlatOp& op, const Flat& flat) {
   const auto* dims = std::get_if<std::vector<int64_t>>(&op.op->arguments[1]);
   const ir::TensorType& from = flat.types[op.operands[0]];
   const DType to = flat.types[op.results[0]].dtype;
-  if (!dims || dims->empty() || !is_floating_point(from.dtype) ||
+  // A number has dimension 0 all the same.
+  if (!dims || dims->empty() || from.shape.empty() ||
+      !is_floating_point(from.dtype) ||
       (to != from.dtype && to != DType::Float32) ||
       from.dtype == DType::Float64)
     return std::nullopt;
