@@ -16,7 +16,6 @@ import torch
 
 import torch_neuronx
 
-
 # A shell's background jobs ignore interrupts, and so would the processes that tests
 # interrupt.
 if threading.current_thread() is threading.main_thread():
