@@ -858,6 +858,20 @@ def test_row_reductions_in_regions_equal_the_cpu(name, shape, dtype):
     torch.testing.assert_close(on_device[0], x, **close)
 
 
+def test_row_reduction_over_the_operand_that_every_row_reads():
+    """As in a power iteration: the result takes the vector's place."""
+
+    def step(x, y):
+        return y.copy_((x * y).sum(-1) / 16)
+
+    x, y = torch.randn(256, 256), torch.randn(256)
+    on_device = y.to("neuron")
+    actual = compiled(step)(x.to("neuron"), on_device)
+    expected = step(x, y)
+    torch.testing.assert_close(actual.cpu(), expected, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(on_device.cpu(), y, rtol=1e-5, atol=1e-5)
+
+
 def test_sum_of_a_number_over_dimension_0():
     check(lambda x: (x * 2).sum(0) + x.mean(-1), torch.tensor(3.0))
 

@@ -511,20 +511,35 @@ class Planner {
     plan_.steps.push_back(std::move(step));
   }
 
+  // Where the regions of an operation read and write.
+  struct FusedPlaces {
+    std::vector<size_t> last_read;  // of each operand, the stage
+    std::vector<size_t> written;    // of each result, the stage
+    std::vector<bool> dense;        // operands that have to be
+    // Operands of which each number is read for the number in its place alone;
+    // others are broadcast, or reduced.
+    std::vector<bool> in_place;
+    std::vector<Location> to, from;
+    // Results with gaps are computed apart.
+    std::vector<std::pair<Location, Location>> copies;
+  };
+
   // An operand that a result of a region may lie over: each block of it is read
   // before it is written.
   std::optional<Location> reusable(int32_t i,
                                    int32_t result,
-                                   const std::vector<Location>& taken) {
+                                   const FusedPlaces& places) {
     const FlatOp& op = flat_.ops[i];
-    for (int32_t v : op.operands) {
+    for (size_t k = 0; k < op.operands.size(); ++k) {
+      const int32_t v = op.operands[k];
       const Info& info = values_[v];
-      if (info.root != v || info.last_read != i || type(v) != type(result) ||
-          is_result(v) || std::ranges::count(op.results, v) > 0 ||
+      if (!places.in_place[k] || info.root != v || info.last_read != i ||
+          type(v) != type(result) || is_result(v) ||
+          std::ranges::count(op.results, v) > 0 ||
           !info.place->is_contiguous() ||
           plan_.buffers[info.place->buffer].kind != Buffer::Kind::Arena)
         continue;
-      if (std::none_of(taken.begin(), taken.end(), [&](const Location& other) {
+      if (std::ranges::none_of(places.to, [&](const Location& other) {
             return overlaps(other, *info.place);
           }))
         return info.place;
@@ -532,22 +547,13 @@ class Planner {
     return std::nullopt;
   }
 
-  // Where the regions of an operation read and write.
-  struct FusedPlaces {
-    std::vector<size_t> last_read;  // of each operand, the stage
-    std::vector<size_t> written;    // of each result, the stage
-    std::vector<bool> dense;        // operands that have to be
-    std::vector<Location> to, from;
-    // Results with gaps are computed apart.
-    std::vector<std::pair<Location, Location>> copies;
-  };
-
   void emit_fused(int32_t i) {
     const FlatOp& op = flat_.ops[i];
     const auto& stages = op.fused->stages;
     FusedPlaces places{std::vector<size_t>(op.operands.size()),
                        std::vector<size_t>(op.results.size()),
                        std::vector<bool>(op.operands.size()),
+                       std::vector<bool>(op.operands.size(), true),
                        {},
                        {},
                        {}};
@@ -556,6 +562,8 @@ class Planner {
         places.last_read[load.operand] = s;
         if (load.shift > 0)
           places.dense[load.operand] = true;
+        if (type(op.operands[load.operand]).numel() != stages[s].code.numel)
+          places.in_place[load.operand] = false;
       }
       for (const auto& store : stages[s].code.stores)
         places.written[store.result] = s;
@@ -587,7 +595,7 @@ class Planner {
       const int32_t v = op.results[k];
       auto& place = values_[v].place;
       if (!place && places.written[k] == last)
-        place = reusable(i, v, places.to);
+        place = reusable(i, v, places);
       places.to.push_back(this->place(v, Buffer::Kind::Arena));
     }
     for (size_t k = 0; k < places.to.size(); ++k) {
@@ -613,8 +621,8 @@ class Planner {
       const auto clashes = [&](size_t result) {
         const Location& to = places.to[result];
         return overlaps(from, to) &&
-               !(from.is_contiguous() && from.offset == to.offset &&
-                 from.numel() == to.numel() &&
+               !(places.in_place[k] && from.is_contiguous() &&
+                 from.offset == to.offset && from.numel() == to.numel() &&
                  itemsize(from.dtype) == itemsize(to.dtype) &&
                  places.last_read[k] <= places.written[result]);
       };

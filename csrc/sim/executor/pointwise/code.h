@@ -163,7 +163,8 @@ struct Stack {
 
 // Runs on all cores if there is enough to do. `operands` and `results` are
 // addresses of first elements. A result may lie exactly over a dense operand of
-// its item size that no later stage reads.
+// its item size, each number of which is read for the one in its place alone,
+// and not by a later stage.
 void run(const Stack& stack, const void* const* operands, void* const* results);
 
 // A link on one block.
