@@ -10,10 +10,7 @@
 namespace neuronx::sim {
 namespace {
 
-bool is_narrow(DType dtype) {
-  return dtype == DType::Float32 || dtype == DType::BFloat16 ||
-         dtype == DType::Float16;
-}
+using pointwise::is_narrow;
 
 class Expander {
  public:

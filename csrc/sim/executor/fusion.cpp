@@ -54,11 +54,6 @@ std::optional<double> filled(const FlatOp& op, const Flat& flat) {
   return ir::number(value);
 }
 
-bool is_storable(DType dtype) {
-  return dtype == DType::Float32 || dtype == DType::BFloat16 ||
-         dtype == DType::Float16 || dtype == DType::Bool;
-}
-
 struct RowReduction {
   Reduction kind;
   int64_t columns;
@@ -345,7 +340,7 @@ class Fuser {
                            flat_.types[value].dtype,
                            reduced->second});
       else if (escapes(growth, value) && !recomputed(growth, i)) {
-        if (!is_storable(flat_.types[value].dtype))
+        if (!pointwise::is_register_dtype(flat_.types[value].dtype))
           return std::nullopt;
         outputs.push_back({value, flat_.types[value].dtype});
       } else {

@@ -18,16 +18,6 @@ bool is_reduced(DType dtype) {
   return dtype == DType::BFloat16 || dtype == DType::Float16;
 }
 
-bool is_register_dtype(DType dtype) {
-  return dtype == DType::Float32 || dtype == DType::Bool || is_reduced(dtype);
-}
-
-// Every value of the dtype is a float32.
-bool is_exact(DType dtype) {
-  return is_register_dtype(dtype) || dtype == DType::UInt8 ||
-         dtype == DType::Int8 || dtype == DType::Int16;
-}
-
 bool is_loadable(DType dtype) {
   return is_exact(dtype) || dtype == DType::Int32 || dtype == DType::Int64;
 }

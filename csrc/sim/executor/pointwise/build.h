@@ -14,6 +14,21 @@
 
 namespace neuronx::sim::pointwise {
 
+// The floating-point dtypes that a region computes.
+inline bool is_narrow(DType dtype) {
+  return dtype == DType::Float32 || dtype == DType::BFloat16 ||
+         dtype == DType::Float16;
+}
+// The dtypes that a region stores.
+inline bool is_register_dtype(DType dtype) {
+  return is_narrow(dtype) || dtype == DType::Bool;
+}
+// Every value of the dtype is a float32.
+inline bool is_exact(DType dtype) {
+  return is_register_dtype(dtype) || dtype == DType::UInt8 ||
+         dtype == DType::Int8 || dtype == DType::Int16;
+}
+
 // The Code of a region whose operands have no layout yet.
 struct Region {
   Code code;

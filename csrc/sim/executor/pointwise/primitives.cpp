@@ -44,17 +44,6 @@ std::optional<Opcode> comparison(const FlatOp& op) {
   return found == kTable.end() ? std::nullopt : std::optional(found->second);
 }
 
-bool is_narrow(DType dtype) {
-  return dtype == DType::Float32 || dtype == DType::BFloat16 ||
-         dtype == DType::Float16;
-}
-
-// Every value is a float32.
-bool is_exact(DType dtype) {
-  return is_narrow(dtype) || dtype == DType::Bool || dtype == DType::UInt8 ||
-         dtype == DType::Int8 || dtype == DType::Int16;
-}
-
 }  // namespace
 
 bool is_primitive(const std::string& name) {
