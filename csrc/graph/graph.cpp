@@ -114,6 +114,47 @@ Argument make_output(const Output& spec,
   return {};
 }
 
+const at::Tensor& tensor_at(const Stage::Address& address,
+                            const Arguments& arguments,
+                            const Arguments& outputs,
+                            const std::vector<at::Tensor>& handed) {
+  switch (address.kind) {
+    case Stage::Address::Kind::Argument:
+      return std::get<at::Tensor>(arguments[address.index]);
+    case Stage::Address::Kind::Output:
+      return std::get<at::Tensor>(outputs[address.index]);
+    case Stage::Address::Kind::Handed:
+      break;
+  }
+  return handed[address.index];
+}
+
+void push(runtime::Queue& queue,
+          const Stage& stage,
+          const Arguments& arguments,
+          const Arguments& outputs,
+          const std::vector<at::Tensor>& handed,
+          c10::ArrayRef<uint64_t> values) {
+  std::unique_ptr<void*[]> more;
+  if (stage.addresses.size() > runtime::Launch::kInlineAddresses) {
+    more.reset(new void*[stage.addresses.size()]);
+  }
+  std::unique_ptr<uint64_t[]> scalars(new uint64_t[stage.scalars.size()]);
+  for (size_t i = 0; i < stage.scalars.size(); ++i) {
+    scalars[i] = values[stage.scalars[i]];
+  }
+  queue.push([&](runtime::Launch& slot) {
+    slot.executable = stage.executable.get();
+    slot.more = std::move(more);
+    slot.more_scalars = std::move(scalars);
+    void** a = slot.operands();
+    for (const Stage::Address& address : stage.addresses) {
+      *a++ = runtime::address(
+          tensor_at(address, arguments, outputs, handed).unsafeGetTensorImpl());
+    }
+  });
+}
+
 }  // namespace
 
 const Variant* Graph::find(const Arguments& arguments) const {
@@ -141,51 +182,55 @@ size_t Graph::size() const {
   return variants_.size();
 }
 
-Arguments launch(const Variant& variant, const Arguments& arguments) {
+Arguments launch(const Variant& variant, Arguments arguments) {
   const c10::DeviceIndex device = device_of(variant, arguments);
-  Arguments outputs;
-  outputs.reserve(variant.outputs.size());
-  for (const Output& spec : variant.outputs) {
-    outputs.push_back(make_output(spec, arguments, outputs, device));
-  }
-  if (!variant.executable) {
+  Arguments outputs(variant.outputs.size());
+  const auto make_outputs = [&](int32_t stage) {
+    for (size_t k = 0; k < outputs.size(); ++k) {
+      if (variant.outputs[k].stage == stage) {
+        outputs[k] =
+            make_output(variant.outputs[k], arguments, outputs, device);
+      }
+    }
+  };
+  make_outputs(0);
+  if (variant.stages.empty()) {
     return outputs;
   }
-  runtime::Queue& queue = runtime::current_queue(device);
-  std::unique_ptr<void*[]> more;
-  const size_t addresses = variant.tensors.size() + variant.results.size();
-  if (addresses > runtime::Launch::kInlineAddresses) {
-    more.reset(new void*[addresses]);
-  }
-  std::unique_ptr<uint64_t[]> scalars(
-      new uint64_t[variant.executable->scalar_inputs()]);
-  uint64_t* s = scalars.get();
+  c10::SmallVector<uint64_t, 16> scalars;
   for (int32_t i : variant.numbers) {
-    *s++ = bits(arguments[i]);
+    scalars.push_back(bits(arguments[i]));
   }
   for (const auto& [generator, blocks] : variant.draws) {
     const auto given =
         generator < 0
             ? std::nullopt
             : std::optional(std::get<at::Generator>(arguments[generator]));
-    std::tie(s[0], s[1]) =
+    const auto [seed, offset] =
         runtime::generator_or_default(given, device).reserve(blocks);
-    s += 2;
+    scalars.push_back(seed);
+    scalars.push_back(offset);
   }
-  queue.push([&](runtime::Launch& slot) {
-    slot.executable = variant.executable.get();
-    slot.more = std::move(more);
-    slot.more_scalars = std::move(scalars);
-    void** a = slot.operands();
-    for (int32_t i : variant.tensors) {
-      *a++ = runtime::address(
-          std::get<at::Tensor>(arguments[i]).unsafeGetTensorImpl());
+  runtime::Queue& queue = runtime::current_queue(device);
+  std::vector<at::Tensor> handed;
+  for (size_t s = 0; s < variant.stages.size(); ++s) {
+    const Stage& stage = variant.stages[s];
+    if (s > 0) {
+      make_outputs(static_cast<int32_t>(s));
     }
-    for (int32_t r : variant.results) {
-      *a++ = runtime::address(
-          std::get<at::Tensor>(outputs[r]).unsafeGetTensorImpl());
+    for (size_t bytes : stage.handed) {
+      const auto size = static_cast<int64_t>(bytes);
+      handed.push_back(
+          runtime::new_tensor(c10::kByte, {size}, {}, bytes, device));
     }
-  });
+    push(queue, stage, arguments, outputs, handed, scalars);
+    for (int32_t i : stage.last_arguments) {
+      arguments[i] = {};
+    }
+    for (int32_t i : stage.last_handed) {
+      handed[i].reset();
+    }
+  }
   return outputs;
 }
 

@@ -51,17 +51,34 @@ struct Output {
   int64_t offset = 0;
   size_t bytes = 0;
   int64_t value = 0;  // Integer
+  int32_t stage = 0;  // that writes it
+};
+
+// One of the programs that a call runs, in order; see ir/stages.h.
+struct Stage {
+  std::shared_ptr<compiler::Executable> executable;
+  struct Address {
+    enum class Kind : uint8_t { Argument, Output, Handed } kind;
+    int32_t index;
+  };
+  // Operands and then results that overwrite no operand.
+  std::vector<Address> addresses;
+  std::vector<int32_t> scalars;  // of the variant's
+  // Bytes of the values that it hands on, in the order of their numbers.
+  std::vector<size_t> handed;
+  // What no later stage reads: arguments and handed values.
+  std::vector<int32_t> last_arguments, last_handed;
 };
 
 struct Variant {
   std::vector<Input> inputs;
-  // Arguments that are the program's tensors and, behind them, its scalars.
-  std::vector<int32_t> tensors, numbers;
+  // Arguments that are the program's scalars.
+  std::vector<int32_t> numbers;
+  // The first tensor argument names the device.
+  std::vector<int32_t> tensors;
   std::vector<Output> outputs;
-  // Outputs that the program's results which overwrite no argument fill.
-  std::vector<int32_t> results;
-  // Null if there is nothing to compute.
-  std::shared_ptr<compiler::Executable> executable;
+  // None if there is nothing to compute.
+  std::vector<Stage> stages;
   // Generators, as arguments or -1 for the device's own, and the Philox blocks
   // that a call uses up; their seeds and offsets are the last scalars.
   std::vector<std::pair<int32_t, uint64_t>> draws;
@@ -83,7 +100,8 @@ class Graph {
 };
 
 // Queues the call on the current stream and returns its outputs in order;
-// Argument and Integer outputs are there too.
-Arguments launch(const Variant& variant, const Arguments& arguments);
+// Argument and Integer outputs are there too. Lets go of arguments as soon as
+// no stage reads them.
+Arguments launch(const Variant& variant, Arguments arguments);
 
 }  // namespace neuronx::graph

@@ -63,7 +63,8 @@ Values nll_forward(Op& op) {
                               zero,
                               b.neg(b.mul(picked, t.weight)));
   const Value total_weight = b.reduce(t.weight, Reduce::Add, {0});
-  if (op.integer(3) == kNone) {
+  // Scores of one row are summed, also without a reduction.
+  if (op.integer(3) == kNone && b.rank(op.in(0)) == 2) {
     return {b.reshape(loss, op.result(0).shape),
             b.constant(op.result(1).dtype, 0, op.result(1).shape)};
   }

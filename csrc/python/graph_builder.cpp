@@ -145,6 +145,28 @@ Parts take_apart(const c10::FunctionSchema& schema,
   return parts;
 }
 
+// Throws if the decomposition gives other results than the graph was captured
+// with.
+void check_types(const std::string& name,
+                 const ir::Builder& body,
+                 const ir::Values& results,
+                 const std::vector<ir::TensorType>& captured) {
+  if (results.size() != captured.size()) {
+    throw lowering::Unsupported(
+        name + " was captured with " + std::to_string(captured.size()) +
+        " results; its decomposition gives " + std::to_string(results.size()));
+  }
+  for (size_t k = 0; k < results.size(); ++k) {
+    const ir::TensorType type = body.type(results[k]);
+    if (type != captured[k]) {
+      throw lowering::Unsupported(
+          "result " + std::to_string(k) + " of " + name + " was captured as " +
+          ir::to_string(captured[k]) + "; its decomposition gives " +
+          ir::to_string(type));
+    }
+  }
+}
+
 GraphBuilder::Ids to_ids(const ir::Values& values) {
   GraphBuilder::Ids ids;
   for (ir::Value value : values) {
@@ -241,6 +263,7 @@ GraphBuilder::Ids GraphBuilder::composite(const std::string& name,
       results[k] = inner.constant(parts.types.at(k), std::string{});
     }
   }
+  check_types(name, inner, results, parts.types);
   std::string composite = name;
   composite.replace(composite.find("::"), 2, ".");
   return to_ids(builder_->composite(composite,

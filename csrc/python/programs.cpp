@@ -12,6 +12,7 @@
 #include "ir/hardware.h"
 #include "ir/passes.h"
 #include "ir/print.h"
+#include "ir/stages.h"
 #include "lowering/lowering.h"
 #include "python/bind.h"
 #include "python/graph_builder.h"
@@ -156,6 +157,14 @@ py::list hardware_passes(const ir::Program& program, const std::string& chip) {
   return passes;
 }
 
+std::vector<ir::Stage> stages(const ir::Program& program,
+                              const std::vector<bool>& dying,
+                              size_t most) {
+  py::gil_scoped_release release;
+  return ir::split(program,
+                   ir::choose_stages(program, dying, {.stages = most}));
+}
+
 py::bytes neff(const ir::Program& program, const std::string& name) {
   std::string bytes;
   {
@@ -214,11 +223,20 @@ void bind_programs(py::module_& m) {
            py::arg("target"),
            "A (name, changes, program) for each pass on the way to "
            "legalized(target). Raises IllegalProgram.")
+      .def("stages",
+           &stages,
+           py::arg("dying"),
+           py::arg("most"),
+           "The program as at most so many that run one after another, where "
+           "that lowers the peak of memory. dying: for each parameter, whether "
+           "nothing else holds its memory.")
       .def("neff",
            &neff,
            py::arg("name") = "program",
            "The compiled program, from the disk cache or the compiler.")
       .def("__repr__", [](const ir::Program& p) { return ir::to_string(p); });
+  py::class_<ir::Stage>(m, "Stage")
+      .def_readonly("program", &ir::Stage::program);
   m.def("program", &program);
   m.attr("host_dtypes_reason") = eager::kHostDtypes;
   m.def("hardware_rules", &hardware_rules);

@@ -358,10 +358,11 @@ class Graph:
             raise GraphError(self.explain(emitter.current, error)) from error
         captured = builder.build(ids, aliases)
         program, passes = captured.optimized()
-        self.preserve(captured, program, passes)
+        stages = program.stages(self.dying(variant, program), _stages())
+        self.preserve(captured, program, passes, stages)
         self.native.add(
             self.name,
-            program,
+            stages,
             builder.scalar_count,
             builder.draws,
             variant.inputs,
@@ -541,6 +542,16 @@ class Graph:
         strides = [shapes.number(n) for n in fake.stride()]
         return ("view", k, sizes, strides, shapes.number(fake.storage_offset()))
 
+    def dying(self, variant: Variant, program: Any) -> list[bool]:
+        """For each parameter, whether the call is likely to be its last use: of what
+        the forward graph saved for the backward one, except for its own arguments.
+        Launches free what nobody else holds, so a wrong guess costs memory only."""
+        dying = [False] * len(program.inputs)
+        if self.settings.kind == "backward":
+            for k, i in enumerate(variant.tensors):
+                dying[k] = not self.placeholders[i].name.startswith("primals")
+        return dying
+
     # Names
 
     def device_index(self) -> int:
@@ -561,7 +572,9 @@ class Graph:
             "operator)"
         )
 
-    def preserve(self, captured: Any, program: Any, passes: list[tuple]) -> None:
+    def preserve(
+        self, captured: Any, program: Any, passes: list[tuple], stages: list[Any]
+    ) -> None:
         """Keeps what the graph became, on request."""
         if os.environ.get("TORCH_NEURONX_PRESERVE_COMPILATION_ARTIFACTS", "0") in (
             "",
@@ -584,6 +597,11 @@ class Graph:
                             f"// {name}: {changes} operations\n{after.text}"
                             for name, changes, after in passes
                         ),
+                        *(
+                            f"// stage {k} of {len(stages)}\n{stage.program.text}"
+                            for k, stage in enumerate(stages, 1)
+                            if len(stages) > 1
+                        ),
                     ]
                 )
             )
@@ -605,6 +623,14 @@ def call_site(node: Node | None) -> str:
         return ""
     file, line, code = frames[-1]
     return f"; called from {file}:{line}: {code}"
+
+
+def _stages() -> int:
+    """Programs that a graph may become, see docs/compilation.md."""
+    text = os.environ.get("TORCH_NEURONX_GRAPH_STAGES", "8")
+    if not text.isdecimal() or int(text) < 1:
+        raise ValueError(f"TORCH_NEURONX_GRAPH_STAGES={text}: expected 1 or more")
+    return int(text)
 
 
 def _is_operand(value: Any) -> bool:

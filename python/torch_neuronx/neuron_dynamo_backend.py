@@ -17,6 +17,7 @@ from torch.fx import GraphModule
 from torch.utils._pytree import tree_leaves
 
 from torch_neuronx import bucketing, graphs, padding, random_operators, regions
+from torch_neuronx.decompositions import decompositions as written_decompositions
 from torch_neuronx.lowering import EMPTIES, lowered
 
 __all__ = [
@@ -27,6 +28,15 @@ __all__ = [
 ]
 
 _model_name = ""
+
+aten = torch.ops.aten
+
+# What they save for the gradient has the shapes of ATen's CPU kernels here, those of
+# its CUDA kernels in PyTorch's meta kernels.
+_SHAPED_OTHERWISE = (
+    aten._embedding_bag.default,
+    aten._embedding_bag_forward_only.default,
+)
 
 
 def neuron_backend(
@@ -100,7 +110,8 @@ def reset_dynamo_metrics() -> None:
 def decompositions() -> dict[OpOverload, Callable[..., Any]]:
     """What AOTAutograd takes apart: core ATen's decompositions of operators that
     have no lowering here. Others follow when the graph becomes a program."""
-    return {
+    written = written_decompositions()
+    return {op: written[op] for op in _SHAPED_OTHERWISE} | {
         op: function
         for op, function in core_aten_decompositions().items()
         if isinstance(op, OpOverload)

@@ -32,7 +32,7 @@ def programs(monkeypatch):
     """The text of each program that graphs become."""
     texts = []
 
-    def keep(self, captured, program, passes):
+    def keep(self, captured, program, *others):
         texts.append(program.text)
 
     monkeypatch.setattr(graphs.Graph, "preserve", keep)

@@ -266,6 +266,10 @@ def networks() -> list:
             (f(4, 5), torch.tensor([0, 1, -100, 3]), None, 1, -100),
         ),
         (
+            aten.nll_loss_forward.default,
+            (f(5), torch.tensor(3), positive(5), 0, -100),
+        ),
+        (
             aten.nll_loss_backward.default,
             (
                 torch.tensor(1.0),

@@ -101,6 +101,8 @@ class Recorder(TorchDispatchMode):
             return None
         if func._schema.is_mutable:
             func, args, kwargs = without_out(func, find_op(name), args, kwargs)
+        if _takes_number_as_tensor(func, args):
+            return None  # the .Scalar overload's call
         leaves, spec = tree_flatten((args, kwargs))
         first = [x.dtype for x in leaves if isinstance(x, torch.Tensor)][:1]
         seen = self.seen[(name, *first)]
@@ -111,6 +113,13 @@ class Recorder(TorchDispatchMode):
             return None
         seen.add(key)
         return Call(func, *tree_unflatten([_copy(x) for x in leaves], spec))
+
+
+def _takes_number_as_tensor(op: OpOverload, args: tuple) -> bool:
+    return any(
+        isinstance(x, (bool, int, float)) and isinstance(a.type, torch.TensorType)
+        for x, a in zip(args, op._schema.arguments, strict=False)
+    )
 
 
 def without_out(
@@ -332,8 +341,10 @@ def prove(call: Call) -> Proof | None:
     """
     if any(x.dtype in HOST for x in call.tensors):
         return None
-    args, kwargs = call.on_cpu()
     name = _C.functional_name(call.op.name())
+    if name == "aten::index.Tensor":
+        call = _by_positions(call)
+    args, kwargs = call.on_cpu()
     if name in BOUNDED_PROGRAMS:
         if any(x.numel() == 0 for x in call.tensors):
             return None
@@ -388,6 +399,18 @@ def prove(call: Call) -> Proof | None:
         refused,
         _narrowing(program),
     )
+
+
+def _by_positions(call: Call) -> Call:
+    """Masks among the indices as the positions that ``nonzero`` gives of them."""
+    self, indices = call.args
+    positions: list[torch.Tensor | None] = []
+    for index in indices:
+        if index is not None and index.dtype in (torch.bool, torch.uint8):
+            positions += index.nonzero().unbind(1)
+        else:
+            positions.append(index)
+    return Call(call.op, (self, positions), call.kwargs)
 
 
 def to_device(tree: Any) -> Any:

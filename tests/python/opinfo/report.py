@@ -27,7 +27,7 @@ ROOT = HERE.parents[2]
 RESULTS = ROOT / "build" / "operators"
 sys.path.insert(0, str(HERE.parent))
 
-from opinfo.exceptions import EXCEPTIONS, METADATA_ONLY  # noqa: E402
+from opinfo.exceptions import EXCEPTIONS, METADATA_ONLY, ROUNDED_SUMS  # noqa: E402
 from torch_neuronx import _C  # noqa: E402
 from torch_neuronx.decompose import find_op  # noqa: E402
 
@@ -388,6 +388,16 @@ def main() -> None:
             (
                 (why, ", ".join(op for op, w in METADATA_ONLY.items() if w == why))
                 for why in dict.fromkeys(METADATA_ONLY.values())
+            ),
+        ),
+        "Compared, in bfloat16 and float16, with the CPU's float32 results rounded "
+        "once:",
+        "",
+        *table(
+            ("reason", "entries"),
+            (
+                (why, ", ".join(op for op, w in ROUNDED_SUMS.items() if w == why))
+                for why in dict.fromkeys(ROUNDED_SUMS.values())
             ),
         ),
         "## Every overload",

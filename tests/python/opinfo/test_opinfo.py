@@ -26,6 +26,7 @@ from opinfo.exceptions import (
     IN_PLACE,
     METADATA_ONLY,
     OUT,
+    ROUNDED_SUMS,
     find,
 )
 
@@ -86,7 +87,26 @@ def check_forward(op, dtype) -> None:
                         with pytest.raises(type(error)):
                             compare.call(op, device)
                     continue  # a layout that only the CPU's kernel refuses
+                if dtype.itemsize == 2 and op.full_name in ROUNDED_SUMS:
+                    wanted = rounded_once(op, variant, wanted)
                 compare.assert_same(compare.call(op, device), wanted, values=values)
+
+
+def rounded_once(op, sample, results) -> list:
+    """``results`` with the values that float32 gives."""
+
+    def wide(x):
+        return x.float() if isinstance(x, torch.Tensor) else x
+
+    exact = compare.call(
+        op,
+        compare.Sample(
+            tree_map(wide, sample.input),
+            tree_map(wide, sample.args),
+            tree_map(wide, sample.kwargs),
+        ),
+    )
+    return [torch.empty_like(x).copy_(e) for x, e in zip(results, exact, strict=True)]
 
 
 def noncontiguous(sample: compare.Sample) -> compare.Sample:
