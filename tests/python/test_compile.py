@@ -409,7 +409,7 @@ class Bags(torch.nn.Module):
 @pytest.mark.parametrize("include_last_offset", [False, True])
 @pytest.mark.parametrize("mode", ["sum", "mean", "max"])
 def test_training_embedding_bags(mode, include_last_offset):
-    """PyTorch's meta kernels describe other saved tensors than the CPU's kernels give."""
+    """PyTorch's meta kernels describe other saved tensors than the CPU's give."""
     offsets = torch.tensor([0, 2, 6] if include_last_offset else [0, 2, 2])
     indices = torch.tensor([0, 3, 9, 9, 2, 1])
     check_training(Bags(mode, include_last_offset), (indices, offsets))
