@@ -237,6 +237,35 @@ def test_long_sums_accumulate_in_float32(dtype):
     assert ones.cumsum(0)[-1].item() == 1 << 15
 
 
+@pytest.mark.parametrize("columns", [64, 1000, 1024, 5000])
+def test_variances_of_rows_are_close_to_float64(columns):
+    """Means far from zero, a first number far from the others, blocks that differ."""
+    x = torch.randn(256, columns)
+    x[:64] += 1e4
+    x[64:128, 0] = 3e3
+    x[128:192, columns // 2 :] += 1e3
+    wanted = x.double().var(1, correction=0)
+    actual = x.to("neuron").var(1, correction=0).cpu().double()
+    torch.testing.assert_close(actual, wanted, rtol=3e-6, atol=0)
+    weight, bias = torch.rand(columns), torch.randn(columns)
+    normal = torch.nn.functional.layer_norm
+    exact = normal(x.double(), (columns,), weight.double(), bias.double())
+    device = (t.to("neuron") for t in (weight, bias))
+    result = normal(x.to("neuron"), (columns,), *device).cpu().double()
+    # x - mean cannot be better than the rounding of x: 1e4 * 2**-24.
+    torch.testing.assert_close(result, exact, rtol=1e-5, atol=4e-3)
+
+
+def test_variances_of_rows_of_one_number_repeated():
+    x = torch.tensor([3.3, -1e30, 0.0, 1e-30]).unsqueeze(1).expand(4, 3000)
+    x = x.contiguous().to("neuron")
+    assert x.var(1, correction=0).cpu().tolist() == [0.0] * 4
+    special = torch.ones(3, 3000)
+    special[0, 7], special[1, 2000], special[2, 5] = float("nan"), float("inf"), -1e20
+    actual = special.to("neuron").var(1, correction=0).cpu()
+    assert actual[:2].isnan().all() and actual[2] == float("inf")
+
+
 def test_large_reductions_are_close_to_float64():
     torch.manual_seed(1)
     x = torch.rand(1 << 20)

@@ -18,8 +18,7 @@ class Expander {
       : entry_(entry), flat_(flat), build_(flat), first_(flat.ops.size()) {}
 
   // Arguments: input, normalized shape, weight, bias, epsilon. Results: output,
-  // mean, reciprocal standard deviation. The variance is that of the centred
-  // values, in a pass of its own.
+  // mean, reciprocal standard deviation.
   bool layer_norm() {
     const ir::TensorType input = type(operand(0));
     for (int32_t v : entry_.operands)
@@ -101,12 +100,11 @@ class Expander {
                     const ir::Shape& rows,
                     double epsilon) {
     const ir::Shape shape = type(x).shape;
-    const int32_t mean = full(rows), centred = full(shape);
+    const int32_t mean = full(rows), variance = full(rows);
     append("aten.mean.dim", {x}, {dims, true}, mean);
+    append("aten.var.correction", {x}, {dims, int64_t{0}, true}, variance);
+    const int32_t centred = full(shape);
     append("aten.sub.Tensor", {x, mean}, {}, centred);
-    const int32_t square = full(shape), variance = full(rows);
-    append("aten.mul.Tensor", {centred, centred}, {}, square);
-    append("aten.mean.dim", {square}, {dims, true}, variance);
     const int32_t shifted = full(rows), scale = full(rows);
     append("aten.add.Scalar", {variance}, {epsilon}, shifted);
     append("aten.rsqrt", {shifted}, {}, scale);

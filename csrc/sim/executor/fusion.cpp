@@ -59,11 +59,12 @@ struct RowReduction {
   int64_t columns;
 };
 
-// A sum, mean, maximum or minimum over the last dimensions.
+// A sum, mean, variance, maximum or minimum over the last dimensions.
 std::optional<RowReduction> row_reduction(const FlatOp& op, const Flat& flat) {
   static const std::map<std::string, Reduction> kNames{
       {"aten.sum.dim_IntList", Reduction::Sum},
       {"aten.mean.dim", Reduction::Mean},
+      {"aten.var.correction", Reduction::Variance},
       {"aten.amax", Reduction::Max},
       {"aten.amax.default", Reduction::Max},
       {"aten.amin", Reduction::Min},
@@ -71,6 +72,10 @@ std::optional<RowReduction> row_reduction(const FlatOp& op, const Flat& flat) {
   const auto name = kNames.find(op.op->name);
   if (name == kNames.end() || !op.aten || op.operands.size() != 1 ||
       op.op->arguments.size() < 2)
+    return std::nullopt;
+  if (name->second == Reduction::Variance &&
+      (op.op->arguments.size() < 3 ||
+       ir::number(op.op->arguments[2]) != std::optional(0.0)))
     return std::nullopt;
   const auto* dims = std::get_if<std::vector<int64_t>>(&op.op->arguments[1]);
   const ir::TensorType& from = flat.types[op.operands[0]];
@@ -109,17 +114,23 @@ void sink(Flat& flat) {
                          op.op->name == "stablehlo.broadcast_in_dim" ||
                          op.op->name == "stablehlo.reshape";
   };
-  std::vector<int32_t> stack;
+  std::vector<int32_t> stack, operands;
   const auto add = [&](int32_t i) {
     stack.assign(1, i);
     while (!stack.empty()) {
       const int32_t top = stack.back();
       const size_t before = stack.size();
       if (!done[top]) {
-        const auto& operands = flat.ops[top].operands;
-        for (auto v = operands.rbegin(); v != operands.rend(); ++v)
-          if (producer[*v] >= 0 && !done[producer[*v]])
-            stack.push_back(producer[*v]);
+        // What rows come to first: a region of all numbers starts once it is
+        // there.
+        operands = flat.ops[top].operands;
+        std::ranges::reverse(operands);
+        std::ranges::stable_sort(operands, std::greater(), [&](int32_t v) {
+          return flat.types[v].numel();
+        });
+        for (int32_t v : operands)
+          if (producer[v] >= 0 && !done[producer[v]])
+            stack.push_back(producer[v]);
         if (stack.size() != before)
           continue;
         done[top] = true;
@@ -134,9 +145,18 @@ void sink(Flat& flat) {
   for (size_t i = 0; i < flat.ops.size(); ++i)
     if (!is_late(flat.ops[i]))
       add(int32_t(i));
+  // The ends of what is left pull in the rest.
+  std::vector<bool> used(flat.types.size(), false);
   for (size_t i = 0; i < flat.ops.size(); ++i)
     if (!done[i])
-      add(int32_t(i));
+      for (int32_t v : flat.ops[i].operands)
+        used[v] = true;
+  for (const bool last : {true, false})
+    for (size_t i = 0; i < flat.ops.size(); ++i)
+      if (!done[i] &&
+          !(last && std::ranges::any_of(flat.ops[i].results,
+                                        [&](int32_t v) { return used[v]; })))
+        add(int32_t(i));
   flat.ops = std::move(ops);
 }
 

@@ -127,7 +127,8 @@ struct Load {
 };
 
 // Of a row.
-enum class Reduction : uint8_t { None, Sum, Mean, Max, Min };
+// Variance: of the population.
+enum class Reduction : uint8_t { None, Sum, Mean, Variance, Max, Min };
 
 struct Store {
   int32_t result;
@@ -189,6 +190,8 @@ struct Kernels {
                 int32_t count,
                 int64_t n);
   float (*sum)(const float* a, int64_t n);
+  // The mean, and the sum of the squared differences from it.
+  void (*moments)(const float* a, int64_t n, double* mean, double* squares);
   float (*maximum)(const float* a, int64_t n);
   float (*minimum)(const float* a, int64_t n);
   // Any n.

@@ -204,27 +204,49 @@ void chain(float* result,
   }
 }
 
-// Four accumulators of vectors, then their lanes, then the rest.
-template <typename F, typename G>
-float reduce(const float* a, int64_t n, float start, F&& vector, G&& number) {
+// Of `map` of each number: four accumulators of vectors, then their lanes, then
+// the rest.
+template <typename F, typename G, typename Map>
+float reduce(
+    const float* a, int64_t n, float start, F&& vector, G&& number, Map&& map) {
   V sums[4] = {V(start), V(start), V(start), V(start)};
   int64_t i = 0;
   for (; i + 4 * V::size() <= n; i += 4 * V::size())
     for (int64_t k = 0; k < 4; ++k)
-      sums[k] = vector(sums[k], load(a, i + k * V::size()));
+      sums[k] = vector(sums[k], map(load(a, i + k * V::size())));
   float lanes[V::size()];
   vector(vector(sums[0], sums[1]), vector(sums[2], sums[3])).store(lanes);
   float result = start;
   for (float lane : lanes)
     result = number(result, lane);
   for (; i < n; ++i)
-    result = number(result, a[i]);
+    result = number(result, map(a[i]));
   return result;
 }
 
+constexpr auto kPlus = [](auto x, auto y) { return x + y; };
+constexpr auto kSame = [](auto x) { return x; };
+
 float sum(const float* a, int64_t n) {
-  const auto add = [](auto x, auto y) { return x + y; };
-  return reduce(a, n, 0, add, add);
+  return reduce(a, n, 0, kPlus, kPlus, kSame);
+}
+
+// In two passes over what the first-level cache holds. Relative to a number of
+// theirs, equal numbers have that mean exactly.
+void moments(const float* a, int64_t n, double* mean, double* squares) {
+  const float first = a[0];
+  const float sum = reduce(
+      a, n, 0, kPlus, kPlus, [&](auto x) { return x - decltype(x)(first); });
+  *mean = double(first) + double(sum) / double(n);
+  const auto middle = static_cast<float>(*mean);
+  const float total = reduce(a, n, 0, kPlus, kPlus, [&](auto x) {
+    const auto apart = x - decltype(x)(middle);
+    return apart * apart;
+  });
+  // Less what the mean's rounding adds; NaN stays.
+  const double rest = *mean - double(middle);
+  const double less = double(total) - double(n) * rest * rest;
+  *squares = less < 0 ? 0 : less;
 }
 
 // NaN is greater and less than all.
@@ -234,7 +256,8 @@ float maximum(const float* a, int64_t n) {
       n,
       -INFINITY,
       [](V x, V y) { return at::vec::maximum(x, y); },
-      [](float x, float y) { return y > x || y != y ? y : x; });
+      [](float x, float y) { return y > x || y != y ? y : x; },
+      kSame);
 }
 
 float minimum(const float* a, int64_t n) {
@@ -243,7 +266,8 @@ float minimum(const float* a, int64_t n) {
       n,
       INFINITY,
       [](V x, V y) { return at::vec::minimum(x, y); },
-      [](float x, float y) { return y < x || y != y ? y : x; });
+      [](float x, float y) { return y < x || y != y ? y : x; },
+      kSame);
 }
 
 auto widen(const at::vec::Vectorized<c10::BFloat16>& x) {
@@ -300,6 +324,7 @@ const Kernels& kernels() {
   static constexpr Kernels all{kFunctions,
                                &chain,
                                &sum,
+                               &moments,
                                &maximum,
                                &minimum,
                                &load_as<c10::BFloat16>,

@@ -188,6 +188,8 @@ void store_number(const Store& store, void* data, int64_t i, float value) {
 // What a row has come to, block by block.
 struct Accumulator {
   double sum = 0;
+  // Of a variance: of so many numbers, the sum of squared differences from it.
+  double count = 0, mean = 0, squares = 0;
   float extreme = 0;
   bool started = false;
 };
@@ -368,6 +370,10 @@ class Runner {
       accumulator.sum += kernels_.sum(values, n);
       return;
     }
+    if (reduction == Reduction::Variance) {
+      add_moments(accumulator, values, n);
+      return;
+    }
     const bool max = reduction == Reduction::Max;
     const auto kernel = max ? kernels_.maximum : kernels_.minimum;
     float both[2] = {accumulator.extreme, kernel(values, n)};
@@ -375,12 +381,33 @@ class Runner {
     accumulator.started = true;
   }
 
+  // Chan, Golub, LeVeque 1983: moments of the union of two sets.
+  void add_moments(Accumulator& accumulator,
+                   const float* values,
+                   int64_t n) const {
+    double mean, squares;
+    kernels_.moments(values, n, &mean, &squares);
+    const auto more = static_cast<double>(n);
+    const double count = accumulator.count + more;
+    const double apart = mean - accumulator.mean;
+    accumulator.squares +=
+        squares + apart * apart * accumulator.count * more / count;
+    accumulator.mean += apart * more / count;
+    accumulator.count = count;
+  }
+
   float total(Reduction reduction, const Accumulator& accumulator) const {
-    if (reduction == Reduction::Sum)
-      return static_cast<float>(accumulator.sum);
-    if (reduction == Reduction::Mean)
-      return static_cast<float>(accumulator.sum / double(columns_));
-    return accumulator.extreme;
+    const auto n = static_cast<double>(columns_);
+    switch (reduction) {
+      case Reduction::Sum:
+        return static_cast<float>(accumulator.sum);
+      case Reduction::Mean:
+        return static_cast<float>(accumulator.sum / n);
+      case Reduction::Variance:
+        return static_cast<float>(accumulator.squares / n);
+      default:
+        return accumulator.extreme;
+    }
   }
 
   const Code* code_ = nullptr;
