@@ -99,8 +99,14 @@ void push_returns(const OpInfo& info,
             (*stack)[stack->size() - arguments + info.returns[r].argument];
         break;
       case ReturnInfo::Kind::TensorList: {
+        const int same = info.returns[r].argument;
+        const size_t end =
+            same < 0 ? fresh.size()
+                     : next + (*stack)[stack->size() - arguments + same]
+                                  .toListRef()
+                                  .size();
         c10::List<at::Tensor> list;
-        while (next < fresh.size()) {
+        while (next < end) {
           list.push_back(std::move(fresh[next++]));
         }
         results[r] = std::move(list);

@@ -63,6 +63,12 @@ ReturnInfo return_info(const c10::FunctionSchema& schema,
   }
   switch (result.type()->kind()) {
     case c10::TypeKind::ListType:
+      // Functional forms of operators in place: "self_out" is the new "self".
+      for (size_t i = 0; i < schema.arguments().size(); ++i) {
+        if (schema.arguments()[i].name() + "_out" == result.name()) {
+          return {Kind::TensorList, static_cast<int>(i)};
+        }
+      }
       return {Kind::TensorList};
     case c10::TypeKind::TensorType:
       return {Kind::Tensor};

@@ -37,7 +37,9 @@ struct ArgumentInfo {
 
 struct ReturnInfo {
   enum class Kind : uint8_t { Argument, Tensor, TensorList, Number } kind;
-  int argument = -1;  // Argument: its position
+  // Argument: its position. TensorList: that of a list of the same length, or
+  // -1 for all tensors that the other returns leave.
+  int argument = -1;
 };
 // Of any operator of PyTorch 2.13 or 2.14.
 inline constexpr size_t kMaxReturns = 16;

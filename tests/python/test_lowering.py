@@ -4,7 +4,7 @@ the same call on the device."""
 
 import pytest
 import torch
-from torch.utils._pytree import tree_leaves, tree_map
+from torch.utils._pytree import tree_leaves, tree_map, tree_structure
 
 import torch_neuronx
 import xla
@@ -47,7 +47,8 @@ def test_hardware_program_equals_cpu(op, args, kwargs):
 
 @pytest.mark.parametrize("op,args,kwargs", CASES, ids=IDS)
 def test_device_equals_cpu(op, args, kwargs, no_fallback):
-    expected = defined(op(*args, **kwargs))
-    actual = defined(op(*to_device(args), **to_device(kwargs)))
+    results = op(*args, **kwargs), op(*to_device(args), **to_device(kwargs))
+    assert tree_structure(results[0]) == tree_structure(results[1])
+    expected, actual = map(defined, results)
     assert all(x.device.type == "neuron" for x in actual)
     assert_same([x.cpu() for x in actual], expected)
