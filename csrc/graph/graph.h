@@ -60,9 +60,11 @@ struct Stage {
   struct Address {
     enum class Kind : uint8_t { Argument, Output, Handed } kind;
     int32_t index;
+    bool operator==(const Address&) const = default;
   };
   // Operands and then results that overwrite no operand.
   std::vector<Address> addresses;
+  size_t operands = 0;           // of them
   std::vector<int32_t> scalars;  // of the variant's
   // Bytes of the values that it hands on, in the order of their numbers.
   std::vector<size_t> handed;

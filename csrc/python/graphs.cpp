@@ -4,12 +4,8 @@
 #include <torch/csrc/Generator.h>
 #include <torch/csrc/autograd/python_variable.h>
 
-#include <algorithm>
-
 #include "common/strides.h"
-#include "compiler/service.h"
-#include "graph/graph.h"
-#include "ir/stages.h"
+#include "graph/stages.h"
 #include "python/bind.h"
 
 namespace py = pybind11;
@@ -111,88 +107,6 @@ Output to_output(const py::tuple& spec) {
   return output;
 }
 
-using Address = graph::Stage::Address;
-
-// Results that overwrite a parameter; they come first.
-int32_t overwriting(const ir::Program& program) {
-  return static_cast<int32_t>(std::ranges::count_if(
-      program.aliases, [](int32_t parameter) { return parameter >= 0; }));
-}
-
-// The stages of a program whose tensor parameters are the arguments `tensors`
-// and whose results that overwrite no parameter are the outputs `results`.
-std::vector<graph::Stage> to_stages(const std::string& name,
-                                    const std::vector<ir::Stage>& stages,
-                                    int scalar_count,
-                                    const std::vector<int32_t>& tensors,
-                                    const std::vector<int32_t>& results,
-                                    std::vector<Output>& outputs) {
-  const auto first_scalar = static_cast<int32_t>(tensors.size());
-  const int32_t first_result = first_scalar + scalar_count;
-  const int32_t first_output =
-      first_result + overwriting(stages.front().program);
-  const auto first_handed = first_output + static_cast<int32_t>(results.size());
-  std::vector<graph::Stage> made;
-  std::vector<int32_t> last_argument(tensors.size(), -1), last_handed;
-  for (size_t s = 0; s < stages.size(); ++s) {
-    const ir::Stage& from = stages[s];
-    graph::Stage stage;
-    for (int32_t number : from.operands) {
-      const auto index = static_cast<int32_t>(s);
-      if (number < first_scalar) {
-        stage.addresses.push_back({Address::Kind::Argument, tensors[number]});
-        last_argument[number] = index;
-      } else if (number < first_result) {
-        stage.scalars.push_back(number - first_scalar);
-      } else if (number < first_handed) {
-        stage.addresses.push_back(
-            {Address::Kind::Output, results[number - first_output]});
-      } else {
-        stage.addresses.push_back(
-            {Address::Kind::Handed, number - first_handed});
-        last_handed[number - first_handed] = index;
-      }
-    }
-    for (size_t k = 0; k < from.results.size(); ++k) {
-      const int32_t number = from.results[k];
-      if (from.program.aliases[k] >= 0) {
-        continue;
-      }
-      if (number < first_handed) {
-        const int32_t o = results[number - first_output];
-        outputs[o].stage = static_cast<int32_t>(s);
-        stage.addresses.push_back({Address::Kind::Output, o});
-      } else {
-        stage.addresses.push_back(
-            {Address::Kind::Handed, number - first_handed});
-        const ir::TensorType& type = from.program.type(from.program.results[k]);
-        stage.handed.push_back(static_cast<size_t>(type.bytes()));
-        last_handed.push_back(-1);
-      }
-    }
-    if (!from.program.results.empty()) {
-      stage.executable = compiler::compile(
-          name, from.program, static_cast<int>(stage.scalars.size()));
-      made.push_back(std::move(stage));
-    }
-  }
-  for (size_t i = 0; i < tensors.size(); ++i) {
-    if (last_argument[i] >= 0 && !made.empty()) {
-      made[last_argument[i]].last_arguments.push_back(tensors[i]);
-    }
-  }
-  for (size_t i = 0; i < last_handed.size(); ++i) {
-    made[last_handed[i]].last_handed.push_back(static_cast<int32_t>(i));
-  }
-  // Views stand behind the outputs that they show.
-  for (Output& output : outputs) {
-    if (output.kind == Output::Kind::View) {
-      output.stage = outputs[output.index].stage;
-    }
-  }
-  return made;
-}
-
 void add(graph::Graph& self,
          const std::string& name,
          const std::vector<ir::Stage>& stages,
@@ -216,8 +130,7 @@ void add(graph::Graph& self,
   variant->draws = std::move(draws);
   variant->device = static_cast<c10::DeviceIndex>(device);
   py::gil_scoped_release release;
-  variant->stages = to_stages(
-      name, stages, scalar_count, variant->tensors, results, variant->outputs);
+  graph::set_stages(*variant, name, stages, scalar_count, results);
   self.add(std::move(variant));
 }
 

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "graph/stages.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "compiler/service.h"
+
+namespace neuronx::graph {
+namespace {
+
+// What the numbers of ir::Stage are.
+class Numbers {
+ public:
+  Numbers(const Variant& variant,
+          const ir::Program& first,
+          int scalar_count,
+          const std::vector<int32_t>& results)
+      : variant_(variant), results_(results) {
+    const auto overwriting =
+        std::ranges::count_if(first.aliases, [](int32_t a) { return a >= 0; });
+    first_scalar_ = static_cast<int32_t>(variant.tensors.size());
+    first_output_ =
+        first_scalar_ + scalar_count + static_cast<int32_t>(overwriting);
+    first_handed_ = first_output_ + static_cast<int32_t>(results.size());
+    end_scalar_ = first_scalar_ + scalar_count;
+  }
+
+  bool is_scalar(int32_t number) const {
+    return number >= first_scalar_ && number < end_scalar_;
+  }
+  int32_t scalar(int32_t number) const { return number - first_scalar_; }
+  Stage::Address address(int32_t number) const {
+    using Kind = Stage::Address::Kind;
+    if (number < first_scalar_) {
+      return {Kind::Argument, variant_.tensors[number]};
+    }
+    if (number < first_handed_) {
+      return {Kind::Output, results_[number - first_output_]};
+    }
+    return {Kind::Handed, number - first_handed_};
+  }
+
+ private:
+  const Variant& variant_;
+  const std::vector<int32_t>& results_;
+  int32_t first_scalar_, end_scalar_, first_output_, first_handed_;
+};
+
+Stage make_stage(const ir::Stage& from, const Numbers& numbers) {
+  Stage stage;
+  for (int32_t number : from.operands) {
+    if (numbers.is_scalar(number)) {
+      stage.scalars.push_back(numbers.scalar(number));
+    } else {
+      stage.addresses.push_back(numbers.address(number));
+    }
+  }
+  stage.operands = stage.addresses.size();
+  for (size_t k = 0; k < from.results.size(); ++k) {
+    if (from.program.aliases[k] >= 0) {
+      continue;
+    }
+    stage.addresses.push_back(numbers.address(from.results[k]));
+    if (stage.addresses.back().kind == Stage::Address::Kind::Handed) {
+      const ir::TensorType& type = from.program.type(from.program.results[k]);
+      stage.handed.push_back(static_cast<size_t>(type.bytes()));
+    }
+  }
+  return stage;
+}
+
+}  // namespace
+
+void set_stages(Variant& variant,
+                const std::string& name,
+                const std::vector<ir::Stage>& stages,
+                int scalar_count,
+                const std::vector<int32_t>& results) {
+  using Kind = Stage::Address::Kind;
+  const Numbers numbers(variant, stages.front().program, scalar_count, results);
+  for (const ir::Stage& from : stages) {
+    if (from.program.results.empty()) {
+      continue;
+    }
+    Stage stage = make_stage(from, numbers);
+    stage.executable = compiler::compile(
+        name, from.program, static_cast<int>(stage.scalars.size()));
+    variant.stages.push_back(std::move(stage));
+  }
+  // From the last stage back: who reads last lets go.
+  std::vector<Stage::Address> read;
+  for (size_t s = variant.stages.size(); s-- > 0;) {
+    Stage& stage = variant.stages[s];
+    for (size_t k = 0; k < stage.addresses.size(); ++k) {
+      const Stage::Address& address = stage.addresses[k];
+      if (address.kind == Kind::Output) {
+        if (k >= stage.operands) {
+          variant.outputs[address.index].stage = static_cast<int32_t>(s);
+        }
+      } else if (std::ranges::find(read, address) == read.end()) {
+        read.push_back(address);
+        (address.kind == Kind::Argument ? stage.last_arguments
+                                        : stage.last_handed)
+            .push_back(address.index);
+      }
+    }
+  }
+  // Views stand behind the outputs that they show.
+  for (Output& output : variant.outputs) {
+    if (output.kind == Output::Kind::View) {
+      output.stage = variant.outputs[output.index].stage;
+    }
+  }
+}
+
+}  // namespace neuronx::graph
