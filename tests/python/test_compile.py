@@ -415,6 +415,20 @@ def test_training_embedding_bags(mode, include_last_offset):
     check_training(Bags(mode, include_last_offset), (indices, offsets))
 
 
+class MaskedScatter(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.source = torch.nn.Parameter(torch.randn(4, 5))
+
+    def forward(self, x, mask):
+        return x.masked_scatter(mask, self.source)
+
+
+def test_training_masked_scatter():
+    """Its gradient has no size that depends on the mask."""
+    check_training(MaskedScatter(), (torch.randn(3, 5), torch.rand(3, 5) > 0.5))
+
+
 def test_results_of_another_shape_than_captured_are_an_error():
     @torch.library.custom_op("neuronx_test::row_sums", mutates_args=())
     def row_sums(x: torch.Tensor) -> torch.Tensor:
