@@ -59,17 +59,20 @@ def describe(tree: Any) -> str:
 
 
 def samples(
-    op: OpInfo, dtype: torch.dtype, requires_grad: bool = False
+    op: OpInfo,
+    dtype: torch.dtype,
+    requires_grad: bool = False,
+    most: int = SAMPLES,
 ) -> Iterator[SampleInput]:
-    """On the CPU. Evenly spread over the entry's samples, at most SAMPLES; without
-    those that draw random numbers."""
+    """On the CPU. Evenly spread over the entry's samples, at most ``most`` (0: all);
+    without those that draw random numbers."""
     found = [
         sample
         for sample in op.sample_inputs("cpu", dtype, requires_grad=requires_grad)
         if not sample.kwargs.get("dropout_p")
     ]
-    step = max(1, len(found) // SAMPLES) if SAMPLES else 1
-    return islice(found[::step], SAMPLES or None)
+    step = max(1, len(found) // most) if most else 1
+    return islice(found[::step], most or None)
 
 
 def on_cpu(sample: SampleInput) -> Sample:

@@ -36,9 +36,6 @@ NO_PROGRAM = re.compile(
     "|has no device representation|view_as_real|view_as_complex"  # complex, float64
     "|reads memory outside the tensor"  # as_strided over more than its operand
 )
-# Custom operators that core wrote in Python: graphs cannot look into them.
-OPAQUE = {"nn.functional.linear_cross_entropy.chunked_none"}
-
 # How fake tensors fail in a kernel of the device.
 NO_META = re.compile("Cannot access data pointer of Tensor")
 
@@ -83,8 +80,6 @@ class TestCompiledOperators(TestCase):
         self.check(op, dynamic=True)
 
     def check(self, op, dynamic):
-        if op.full_name in OPAQUE:
-            self.skipTest("a custom operator without a program")
         if row := find(op.full_name, FORWARD, torch.float32):
             self.skipTest(row.reason)
         sample = first_sample(op, requires_grad=op.supports_autograd)
