@@ -79,13 +79,19 @@ void set_stages(Variant& variant,
                 const std::vector<int32_t>& results) {
   using Kind = Stage::Address::Kind;
   const Numbers numbers(variant, stages.front().program, scalar_count, results);
-  for (const ir::Stage& from : stages) {
-    if (from.program.results.empty()) {
+  for (size_t s = 0; s < stages.size(); ++s) {
+    const ir::Program& program = stages[s].program;
+    if (program.results.empty()) {
       continue;
     }
-    Stage stage = make_stage(from, numbers);
+    Stage stage = make_stage(stages[s], numbers);
+    // A name each: one is no recompilation of another.
+    const std::string label = stages.size() == 1
+                                  ? name
+                                  : name + " stage " + std::to_string(s + 1) +
+                                        " of " + std::to_string(stages.size());
     stage.executable = compiler::compile(
-        name, from.program, static_cast<int>(stage.scalars.size()));
+        label, program, static_cast<int>(stage.scalars.size()));
     variant.stages.push_back(std::move(stage));
   }
   // From the last stage back: who reads last lets go.

@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 import torch_neuronx
+from torch_neuronx.records import read_record
 
 
 @pytest.fixture(autouse=True)
@@ -111,6 +112,21 @@ def test_stages_leave_what_others_hold_alone():
     for a, w in zip(actual, wanted, strict=True):
         torch.testing.assert_close(a.cpu(), w.cpu())
     torch.testing.assert_close(hidden[1].cpu(), hidden[0].cpu())
+
+
+def test_stages_have_names_of_their_own(tmp_path):
+    """None is a recompilation of another; a record holds all of them."""
+    model = compiled(deep(512, 8))
+    with (
+        torch_neuronx.record(tmp_path / "record") as record,
+        torch_neuronx.recompiles() as found,
+    ):
+        model(torch.randn(512, 512, device="neuron")).sum().backward()
+    assert record.programs > 2
+    assert not [r.name for r in found if "graph" in r.name and r.nearest]
+    names = [p.name for p in read_record(tmp_path / "record")]
+    stages = [name for name in names if " stage " in name]
+    assert len(stages) > 1 and len(set(stages)) == len(stages)
 
 
 def test_stages_are_printed_and_checked(tmp_path, monkeypatch):
