@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
+#include <utility>
 
 #include "ir/rebuild.h"
 
@@ -104,6 +106,118 @@ std::vector<size_t> candidates(const Memory& memory, size_t operations) {
   return positions;
 }
 
+class Splitter {
+ public:
+  explicit Splitter(const Program& program)
+      : program_(program), lives_(program), number_(program.types.size(), -1) {
+    const auto parameters = int32_t(program.parameters.size());
+    for (int32_t p = 0; p < parameters; ++p)
+      number_[program.parameters[p].id] = p;
+    for (size_t id = 0; id < number_.size(); ++id)
+      if (lives_.result[id] >= 0 && number_[id] < 0)
+        number_[id] = parameters + lives_.result[id];
+    next_ = parameters + int32_t(program.results.size());
+  }
+
+  Stage whole() const {
+    Stage stage{program_, {}, {}};
+    stage.operands.resize(program_.parameters.size());
+    std::iota(stage.operands.begin(), stage.operands.end(), 0);
+    stage.results.resize(program_.results.size());
+    std::iota(stage.results.begin(),
+              stage.results.end(),
+              int32_t(program_.parameters.size()));
+    return stage;
+  }
+
+  // Of operations [from, to). Stages are asked for in order.
+  Stage stage(size_t from, size_t to) {
+    const auto [needed, again] = what_to_compute(from, to);
+    Stage stage;
+    Builder b(program_.name);
+    Values values(program_.types.size());
+    const auto take = [&](int32_t id) {
+      values[id] = b.parameter(program_.types[id]);
+      stage.operands.push_back(number_[id]);
+    };
+    for (size_t id = 0; id < needed.size(); ++id)
+      if (needed[id] && lives_.made[id] >= 0 && !again[lives_.made[id]])
+        take(int32_t(id));
+    // Behind what is handed on: the whole program's last are scalars.
+    for (Value v : program_.parameters)
+      if (needed[v.id] || (from == 0 && lives_.result[v.id] >= 0))
+        take(v.id);
+    for (size_t i = 0; i < to; ++i)
+      if (again[i])
+        compute(b, program_.operations[i], values);
+    Values results;
+    for (const auto& [id, number] : gives(from, to)) {
+      results.push_back(values[id]);
+      stage.results.push_back(number);
+    }
+    stage.program = b.finish(results);
+    return stage;
+  }
+
+ private:
+  // The values that operations [from, to) read, and the operations, which are
+  // those and earlier ones that give them constants.
+  std::pair<std::vector<bool>, std::vector<bool>> what_to_compute(
+      size_t from, size_t to) const {
+    std::vector<bool> needed(program_.types.size()), again(to);
+    for (size_t i = to; i-- > 0;) {
+      const Operation& op = program_.operations[i];
+      again[i] = i >= from || std::ranges::any_of(op.results, [&](Value v) {
+                   return needed[v.id] && lives_.constant[v.id] &&
+                          lives_.result[v.id] < 0;
+                 });
+      if (again[i])
+        for (Value v : op.operands)
+          needed[v.id] = true;
+    }
+    return {std::move(needed), std::move(again)};
+  }
+
+  void compute(Builder& b, const Operation& op, Values& values) const {
+    Values operands;
+    std::vector<TensorType> types;
+    for (Value v : op.operands)
+      operands.push_back(values[v.id]);
+    for (Value v : op.results)
+      types.push_back(program_.type(v));
+    const Values results = copy(b, op, operands, std::move(types));
+    for (size_t k = 0; k < results.size(); ++k)
+      values[op.results[k].id] = results[k];
+  }
+
+  // The values that operations [from, to) make for others: results of the
+  // program, parameters among these with the first stage, and what later
+  // operations read.
+  std::vector<std::pair<int32_t, int32_t>> gives(size_t from, size_t to) {
+    std::vector<std::pair<int32_t, int32_t>> given;
+    const auto parameters = int32_t(program_.parameters.size());
+    for (size_t k = 0; k < program_.results.size(); ++k) {
+      const int32_t id = program_.results[k].id;
+      const auto made = size_t(std::max<int64_t>(lives_.made[id], 0));
+      if (from <= made && made < to)
+        given.emplace_back(id, parameters + int32_t(k));
+    }
+    for (size_t i = from; i < to; ++i)
+      for (Value v : program_.operations[i].results)
+        if (lives_.read[v.id] >= int64_t(to) && lives_.result[v.id] < 0 &&
+            !lives_.constant[v.id]) {
+          number_[v.id] = next_++;
+          given.emplace_back(v.id, number_[v.id]);
+        }
+    return given;
+  }
+
+  const Program& program_;
+  const Lives lives_;
+  std::vector<int32_t> number_;  // as in Stage, by value
+  int32_t next_;                 // of what is handed on
+};
+
 }  // namespace
 
 int64_t peak_bytes(const Program& program,
@@ -168,92 +282,14 @@ std::vector<size_t> choose_stages(const Program& program,
 
 std::vector<Stage> split(const Program& program,
                          const std::vector<size_t>& cuts) {
-  const Lives lives(program);
-  const size_t operations = program.operations.size();
-  std::vector<int32_t> number(program.types.size(), -1);
-  for (size_t p = 0; p < program.parameters.size(); ++p)
-    number[program.parameters[p].id] = int32_t(p);
-  int32_t next = int32_t(program.parameters.size());
-  for (size_t id = 0; id < number.size(); ++id)
-    if (lives.result[id] >= 0 && number[id] < 0)
-      number[id] = next + lives.result[id];
-  next += int32_t(program.results.size());
-
+  Splitter splitter(program);
+  if (cuts.empty())
+    return {splitter.whole()};
   std::vector<Stage> stages;
-  for (size_t s = 0; s <= cuts.size(); ++s) {
-    const size_t from = s ? cuts[s - 1] : 0;
-    const size_t to = s < cuts.size() ? cuts[s] : operations;
-    // Constants of earlier operations that this stage needs.
-    std::vector<bool> needed(program.types.size()), again(to);
-    const auto need = [&](const Operation& op) {
-      for (Value v : op.operands)
-        needed[v.id] = true;
-    };
-    for (size_t i = to; i-- > 0;) {
-      const Operation& op = program.operations[i];
-      again[i] = i >= from || std::ranges::any_of(op.results, [&](Value v) {
-                   return needed[v.id] && lives.constant[v.id] &&
-                          lives.result[v.id] < 0;
-                 });
-      if (again[i])
-        need(op);
-    }
-    Stage stage;
-    Builder b(program.name);
-    Values values(program.types.size());
-    const auto given = [&](size_t id) {
-      values[id] = b.parameter(program.types[id]);
-      stage.operands.push_back(number[id]);
-    };
-    // In the whole program's order: its scalars stay last.
-    std::vector<size_t> handed;
-    for (size_t id = 0; id < needed.size(); ++id)
-      if (needed[id] && lives.made[id] >= 0 && !again[lives.made[id]])
-        handed.push_back(id);
-    for (size_t id : handed)
-      given(id);
-    for (size_t p = 0; p < program.parameters.size(); ++p) {
-      const Value v = program.parameters[p];
-      const bool returned = s == 0 && lives.result[v.id] >= 0;
-      if (needed[v.id] || returned || cuts.empty())
-        given(v.id);
-    }
-    for (size_t i = 0; i < to; ++i) {
-      if (!again[i])
-        continue;
-      const Operation& op = program.operations[i];
-      Values operands;
-      std::vector<TensorType> types;
-      for (Value v : op.operands)
-        operands.push_back(values[v.id]);
-      for (Value v : op.results)
-        types.push_back(program.type(v));
-      const Values results = copy(b, op, operands, std::move(types));
-      for (size_t k = 0; k < results.size(); ++k)
-        values[op.results[k].id] = results[k];
-    }
-    Values results;
-    const auto give = [&](size_t id, int32_t slot) {
-      results.push_back(values[id]);
-      stage.results.push_back(slot);
-    };
-    const int32_t first = int32_t(program.parameters.size());
-    for (size_t k = 0; k < program.results.size(); ++k) {
-      const int64_t made = lives.made[program.results[k].id];
-      if (made < 0 ? s == 0 : int64_t(from) <= made && made < int64_t(to))
-        give(program.results[k].id, first + int32_t(k));
-    }
-    for (size_t i = from; i < to; ++i)
-      for (Value v : program.operations[i].results)
-        if (lives.read[v.id] >= int64_t(to) && lives.result[v.id] < 0 &&
-            !lives.constant[v.id]) {
-          number[v.id] = next++;
-          give(v.id, number[v.id]);
-        }
-    stage.program = b.finish(
-        results, cuts.empty() ? program.aliases : std::vector<int32_t>{});
-    stages.push_back(std::move(stage));
-  }
+  for (size_t s = 0; s <= cuts.size(); ++s)
+    stages.push_back(
+        splitter.stage(s ? cuts[s - 1] : 0,
+                       s < cuts.size() ? cuts[s] : program.operations.size()));
   return stages;
 }
 
