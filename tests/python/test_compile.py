@@ -596,9 +596,10 @@ def test_flex_attention(monkeypatch, score_bytes):
     torch.testing.assert_close(actual.cpu(), expected, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("score_bytes", [64 << 20, 4 * 2 * 2 * 32 * 8])
+@pytest.mark.parametrize("score_bytes", [64 << 20, 4 * 2 * 2 * 32 * 8, 1])
 def test_flex_attention_backward(monkeypatch, score_bytes):
-    """In one go and in blocks of eight queries; with a captured tensor."""
+    """In one go, in blocks of eight queries and query by query; with a captured
+    tensor."""
     from torch_neuronx import control_flow
 
     monkeypatch.setattr(control_flow, "_SCORE_BYTES", score_bytes)
