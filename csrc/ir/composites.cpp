@@ -6,6 +6,7 @@
 #include <numeric>
 #include <stdexcept>
 
+#include "common/permutation.h"
 #include "common/strides.h"
 #include "ir/builder.h"
 #include "ir/infer.h"
@@ -14,15 +15,7 @@
 namespace neuronx::ir {
 namespace {
 
-// Elements per dimension of `order`.
-Shape sizes_in(const Shape& size, const Shape& order) {
-  Shape sizes;
-  for (int64_t d : order)
-    sizes.push_back(size[d]);
-  return sizes;
-}
-
-// The permutation that sorts `order`, and its inverse.
+// The permutation that sorts `order`.
 Shape ascending(const Shape& order) {
   Shape permutation(order.size());
   std::iota(permutation.begin(), permutation.end(), 0);
@@ -30,13 +23,6 @@ Shape ascending(const Shape& order) {
     return order[a] < order[b];
   });
   return permutation;
-}
-
-Shape inverse(const Shape& permutation) {
-  Shape result(permutation.size());
-  for (size_t i = 0; i < permutation.size(); ++i)
-    result[permutation[i]] = int64_t(i);
-  return result;
 }
 
 Value pad_end(Builder& b, Value x, int64_t count) {
@@ -113,7 +99,7 @@ Value read_nested(Builder& b,
   // A view of one element has no levels.
   if (view.levels.empty())
     x = slice_end(b, x, view.rest, view.rest + 1, 1);
-  x = b.reshape(x, sizes_in(size, view.order));
+  x = b.reshape(x, permuted(size, view.order));
   x = b.transpose(x, ascending(view.order));
   Shape dimensions = view.order;
   std::sort(dimensions.begin(), dimensions.end());
@@ -231,7 +217,7 @@ Value Builder::as_strided_scatter(Value extent,
       Shape dimensions = view->order;
       std::sort(dimensions.begin(), dimensions.end());
       const Value rows =
-          b.transpose(b.reshape(v[1], sizes_in(size, dimensions)),
+          b.transpose(b.reshape(v[1], permuted(size, dimensions)),
                       inverse(ascending(view->order)));
       return {write_nested(b, v[0], rows, *view, 0)};
     }

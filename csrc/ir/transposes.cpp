@@ -6,6 +6,7 @@
 #include <string_view>
 #include <unordered_map>
 
+#include "common/permutation.h"
 #include "ir/infer.h"
 #include "ir/passes.h"
 #include "ir/print_element.h"
@@ -26,21 +27,6 @@ bool is_elementwise(const Operation& op) {
 
 const Shape& ints(const Operation& op, const char* key) {
   return std::get<Shape>(*op.attribute(key));
-}
-
-// `list` in the order of `permutation`.
-Shape permuted(const Shape& list, const Shape& permutation) {
-  Shape result;
-  for (int64_t d : permutation)
-    result.push_back(list[d]);
-  return result;
-}
-
-Shape inverse(const Shape& permutation) {
-  Shape result(permutation.size());
-  for (size_t i = 0; i < permutation.size(); ++i)
-    result[permutation[i]] = static_cast<int64_t>(i);
-  return result;
 }
 
 class Sinker {

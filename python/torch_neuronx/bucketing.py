@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch._dynamo.exc import TensorifyScalarRestartAnalysis
-from torch._dynamo.pgo import CodeId, FrameStateSizeEntry, auto_dynamic, get_code_state
-from torch._dynamo.symbolic_convert import InstructionTranslator
 from torch.fx import GraphModule, Node
+
+from torch_neuronx import _compat
 
 VARIABLE = "TORCH_NEURONX_BUCKETS"
 POWERS = "pow2"
@@ -117,9 +116,10 @@ def symbols(
     fixed: dict[str, list[int]] = {}
     for node in graph.graph.nodes:
         example = node.meta.get("example_value")
-        if node.op != "placeholder" or not _is_input(node, example):
+        source = _source(node, example)
+        if source is None:
             continue
-        name = _name(node)
+        name = _name(source) or node.name
         for rule in rules:
             if rule.name not in (None, name):
                 continue
@@ -132,11 +132,11 @@ def symbols(
                 if size.node.expr.is_Symbol:
                     found.setdefault(size.node.expr, Bucket(rule.sizes, label))
             elif int(size) > 1 and (
-                rule.name is not None or not _is_static(example, dim)
+                rule.name is not None or not _compat.is_marked_static(example, dim)
             ):
-                fixed.setdefault(node._dynamo_source.name, []).append(dim)
-    if fixed and _make_symbolic(graph, fixed):
-        raise TensorifyScalarRestartAnalysis(restart_reason="buckets")
+                fixed.setdefault(source, []).append(dim)
+    if fixed and _compat.make_sizes_symbolic(fixed):
+        _compat.restart_capture("buckets")
     for source, dims in fixed.items():
         warn(
             f"dimension {dims[0]} of {source} has buckets, but its size is a constant "
@@ -145,42 +145,19 @@ def symbols(
     return found
 
 
-def _is_static(example: torch.Tensor, dim: int) -> bool:
-    return dim in getattr(example, "_dynamo_static_indices", ())
+def _source(node: Node, example: Any) -> str | None:
+    """Of a tensor that the caller passes: neither parameter nor buffer."""
+    if node.op != "placeholder" or not isinstance(example, torch.Tensor):
+        return None
+    if example.dim() == 0 or isinstance(example, torch.nn.Parameter):
+        return None
+    source = _compat.source(node)
+    if source is None or re.search(r"_parameters|_buffers|^G\[", source):
+        return None
+    return source
 
 
-def _is_input(node: Node, example: Any) -> bool:
-    """A tensor that the caller passes: neither parameter nor buffer."""
-    if not isinstance(example, torch.Tensor) or example.dim() == 0:
-        return False
-    if isinstance(example, torch.nn.Parameter):
-        return False
-    source = getattr(node, "_dynamo_source", None)
-    return source is not None and not re.search(
-        r"_parameters|_buffers|^G\[", source.name
-    )
-
-
-def _name(node: Node) -> str:
+def _name(source: str) -> str | None:
     """Of ``L['inputs']['x']`` the last key."""
-    parts = re.findall(r"\['(\w+)'\]|\.(\w+)$", node._dynamo_source.name)
-    return next(filter(None, parts[-1]), node.name) if parts else node.name
-
-
-def _make_symbolic(graph: GraphModule, fixed: dict[str, list[int]]) -> bool:
-    """Tells Dynamo that these sizes change. False if it knows, or may not."""
-    if not torch._dynamo.config.automatic_dynamic_shapes:
-        return False
-    tx = InstructionTranslator.current_tx()
-    state = get_code_state()[CodeId.make(tx.f_code, tx.closure)].automatic_dynamic
-    news = False
-    for source, dims in fixed.items():
-        entry = state.get(source)
-        if entry is None or not isinstance(entry.size, tuple):
-            continue
-        size = list(entry.size)
-        for dim in dims:
-            news = news or size[dim] is not auto_dynamic
-            size[dim] = auto_dynamic
-        state[source] = FrameStateSizeEntry(entry.scalar, tuple(size), entry.stride)
-    return news
+    parts = re.findall(r"\['(\w+)'\]|\.(\w+)$", source)
+    return next(filter(None, parts[-1]), None) if parts else None

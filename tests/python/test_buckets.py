@@ -7,38 +7,18 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-import torch_neuronx
-from torch_neuronx import bucketing, graphs
-from torch_neuronx.neuron_dynamo_backend import (
-    get_dynamo_metrics,
-    reset_dynamo_metrics,
-)
+from compiled import assert_close, compiled, llama, to_neuron
+from torch_neuronx import bucketing
+from torch_neuronx.neuron_dynamo_backend import get_dynamo_metrics
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.usefixtures("fresh_dynamo")
 
 # Of these buckets of eight and sixteen have two.
 LENGTHS = [5, 8, 3, 13, 16, 7]
 
 
-@pytest.fixture(autouse=True)
-def _fresh(monkeypatch):
-    torch._dynamo.reset()
-    reset_dynamo_metrics()
-    torch_neuronx.clear_op_tracking()
-    monkeypatch.setattr(graphs, "_told", set())
-    yield
-    assert torch_neuronx.get_fallback_ops() == {}
-
-
-def compiled(function, buckets, **options):
-    options = {"buckets": buckets, **options}
-    return torch.compile(function, backend="neuron", fullgraph=True, options=options)
-
-
-def close(actual, expected, tolerance=1e-4):
-    torch.testing.assert_close(
-        actual, expected, rtol=tolerance, atol=tolerance, check_device=False
-    )
+def bucketed(function, buckets, **options):
+    return compiled(function, options={"buckets": buckets, **options})
 
 
 def parameter(*shape):
@@ -51,12 +31,12 @@ def layout(tensor):
 
 def check(function, make, buckets, programs, lengths=LENGTHS):
     """Results, their layout and gradients at many lengths."""
-    on_device = compiled(function, buckets)
+    on_device = bucketed(function, buckets)
     for n in lengths:
         given = make(n)
-        moved = [x.detach().to("neuron").requires_grad_(x.requires_grad) for x in given]
+        moved = to_neuron(given)
         expected, actual = function(*given), on_device(*moved)
-        close(actual, expected)
+        assert_close(actual, expected)
         assert [s for n, s in layout(actual) if n > 1] == [
             s for n, s in layout(expected) if n > 1
         ]
@@ -67,7 +47,7 @@ def check(function, make, buckets, programs, lengths=LENGTHS):
         actual.backward(seed.to("neuron"))
         for x, y in zip(given, moved, strict=True):
             if x.requires_grad:
-                close(y.grad, x.grad)
+                assert_close(y.grad, x.grad)
     assert get_dynamo_metrics()["programs"] == programs
 
 
@@ -252,19 +232,17 @@ def test_dimensions_of_every_input():
             return self.linear((x + y) * self.scale[0])
 
     model = Model()
-    on_device = compiled(copy.deepcopy(model).to("neuron"), {1: "pow2"})
+    on_device = bucketed(copy.deepcopy(model).to("neuron"), {1: "pow2"})
     for n in LENGTHS:
         x, y = torch.randn(2, 3, n, 5)
-        close(on_device(x.to("neuron"), y.to("neuron")), model(x, y))
+        assert_close(on_device(x.to("neuron"), y.to("neuron")), model(x, y))
     assert get_dynamo_metrics()["programs"] == 3  # 4, 8, 16; no backward ran
 
 
 @pytest.mark.parametrize("how", ["dynamic", "mark_dynamic"])
 def test_sizes_that_are_symbolic_already(how):
-    function = torch.compile(
+    function = compiled(
         lambda x: (x @ x.mT).softmax(-1),
-        backend="neuron",
-        fullgraph=True,
         dynamic=True if how == "dynamic" else None,
         options={"buckets": {0: [8, 16]}},
     )
@@ -273,16 +251,16 @@ def test_sizes_that_are_symbolic_already(how):
         moved = x.to("neuron")
         if how == "mark_dynamic":
             torch._dynamo.mark_dynamic(moved, 0)
-        close(function(moved), (x @ x.mT).softmax(-1))
+        assert_close(function(moved), (x @ x.mT).softmax(-1))
     assert get_dynamo_metrics()["programs"] == 2
     assert get_dynamo_metrics()["graphs"] == 1
 
 
 def test_other_symbolic_sizes_have_programs_of_their_own():
-    function = compiled(lambda x: x.sum(0), {0: [8, 16]})
+    function = bucketed(lambda x: x.sum(0), {0: [8, 16]})
     for n, width in [(5, 3), (6, 4), (7, 4), (8, 5), (12, 5), (3, 4)]:
         x = torch.randn(n, width)
-        close(function(x.to("neuron")), x.sum(0))
+        assert_close(function(x.to("neuron")), x.sum(0))
     # Width 3 was a constant; then 4 and 5 at eight, 5 at sixteen.
     assert get_dynamo_metrics()["programs"] == 4
 
@@ -295,15 +273,15 @@ def test_written_arguments():
         total.add_(x.sum(0))
         return x + 1
 
-    on_device = compiled(function, {"x": {0: [8, 16]}})
+    on_device = bucketed(function, {"x": {0: [8, 16]}})
     total = torch.zeros(3)
     moved_total = total.to("neuron")
     for n in LENGTHS:
         x = torch.randn(n, 3)
         moved = x.to("neuron")
-        close(on_device(moved, moved_total), function(x, total))
-        close(moved, x)
-    close(moved_total, total)
+        assert_close(on_device(moved, moved_total), function(x, total))
+        assert_close(moved, x)
+    assert_close(moved_total, total)
     assert get_dynamo_metrics()["programs"] == 2
 
 
@@ -312,13 +290,13 @@ def test_rows_written_into_a_longer_buffer():
         cache[:, 1 : x.shape[1] + 1] = x
         return cache.sum(1)
 
-    on_device = compiled(function, {"x": {1: "pow2"}})
+    on_device = bucketed(function, {"x": {1: "pow2"}})
     cache = torch.zeros(2, 10, 3)
     moved_cache = cache.to("neuron")
     for n in (3, 9, 5, 8, 2):  # 16 rows do not fit into the buffer
         x = torch.randn(2, n, 3)
-        close(on_device(x.to("neuron"), moved_cache), function(x, cache))
-        close(moved_cache, cache)
+        assert_close(on_device(x.to("neuron"), moved_cache), function(x, cache))
+        assert_close(moved_cache, cache)
 
 
 def test_arguments_on_the_cpu_are_padded_too():
@@ -327,21 +305,21 @@ def test_arguments_on_the_cpu_are_padded_too():
     def function(x, ids):
         return x[ids.to(x.device)]
 
-    on_device = compiled(function, {"ids": {0: [8, 16]}})
+    on_device = bucketed(function, {"ids": {0: [8, 16]}})
     x = torch.randn(9, 3)
     for n in LENGTHS:
         ids = torch.randint(0, 9, (n,))
-        close(on_device(x.to("neuron"), ids), x[ids])
+        assert_close(on_device(x.to("neuron"), ids), x[ids])
     assert get_dynamo_metrics()["programs"] == 2
 
 
 def test_dropout_keeps_its_rate():
-    function = compiled(lambda x: F.dropout(x, 0.25), {0: "pow2"})
+    function = bucketed(lambda x: F.dropout(x, 0.25), {0: "pow2"})
     for n in (600, 900, 1000):
         out = function(torch.ones(n, 50, device="neuron"))
         assert out.shape == (n, 50)
         assert (out == 0).float().mean().item() == pytest.approx(0.25, abs=0.02)
-        close(out[out != 0].mean(), torch.tensor(4 / 3))
+        assert_close(out[out != 0].mean(), torch.tensor(4 / 3))
     assert get_dynamo_metrics()["programs"] == 1
 
 
@@ -359,18 +337,18 @@ def test_dropout_keeps_its_rate():
 def test_unsafe_operators_are_refused_by_name(name, function):
     x = torch.randn(2, 6, device="neuron")
     with pytest.raises(Exception, match=rf"\[{name}.*dimension 1 of x.*buckets"):
-        compiled(function, {1: "pow2"})(x)
+        bucketed(function, {1: "pow2"})(x)
     # The same graph without buckets, and with the policy of a fallback.
     torch._dynamo.reset()
-    close(torch.compile(function, backend="neuron")(x), function(x.cpu()))
+    assert_close(torch.compile(function, backend="neuron")(x), function(x.cpu()))
     torch._dynamo.reset()
     with pytest.warns(UserWarning, match="operator by operator"):
-        again = compiled(function, {1: "pow2"}, fallback_execution=True)(x)
-    close(again, function(x.cpu()))
+        again = bucketed(function, {1: "pow2"}, fallback_execution=True)(x)
+    assert_close(again, function(x.cpu()))
 
 
 def test_a_size_above_the_last_bucket_is_an_error():
-    function = compiled(lambda x: x + 1, {0: [4, 8]})
+    function = bucketed(lambda x: x + 1, {0: [4, 8]})
     function(torch.ones(3, device="neuron"))
     with pytest.raises(ValueError, match=r"dimension 0 of x is 9.*buckets 8"):
         function(torch.ones(9, device="neuron"))
@@ -381,15 +359,15 @@ def test_a_size_that_the_code_fixes_is_reported():
         return x + 1 if x.shape[0] == 6 else x - 1
 
     with pytest.warns(UserWarning, match=r"dimension 0 of .*x.*constant"):
-        out = compiled(function, {0: "pow2"})(torch.ones(6, device="neuron"))
-    close(out, torch.full((6,), 2.0))
+        out = bucketed(function, {0: "pow2"})(torch.ones(6, device="neuron"))
+    assert_close(out, torch.full((6,), 2.0))
 
 
 def test_sizes_of_zero_and_one_are_constants_without_a_word(recwarn):
-    function = compiled(lambda x: x.sum(0) + 1, {0: "pow2"})
+    function = bucketed(lambda x: x.sum(0) + 1, {0: "pow2"})
     for n in (1, 0, 5, 1):
         x = torch.randn(n, 2)
-        close(function(x.to("neuron")), x.sum(0) + 1)
+        assert_close(function(x.to("neuron")), x.sum(0) + 1)
     assert not [w for w in recwarn if "buckets" in str(w.message)]
 
 
@@ -399,7 +377,7 @@ def test_environment_variable(monkeypatch):
         bucketing.Rule("x", 0, (8, 16)),
         bucketing.Rule(None, 1, ()),
     )
-    function = torch.compile(lambda x: x * 2, backend="neuron", fullgraph=True)
+    function = compiled(lambda x: x * 2)
     for n in LENGTHS:
         function(torch.ones(n, 3, device="neuron"))
     assert get_dynamo_metrics()["programs"] == 2
@@ -412,7 +390,7 @@ def test_environment_variable(monkeypatch):
 )
 def test_malformed_options_are_errors(option):
     with pytest.raises(Exception, match="expected.*sizes"):
-        compiled(lambda x: x + 1, option)(torch.ones(3, device="neuron"))
+        bucketed(lambda x: x + 1, option)(torch.ones(3, device="neuron"))
 
 
 def test_a_malformed_variable_is_an_error(monkeypatch):
@@ -422,18 +400,7 @@ def test_a_malformed_variable_is_an_error(monkeypatch):
 
 
 def test_training_a_language_model():
-    from transformers import LlamaConfig, LlamaForCausalLM
-
-    reference = LlamaForCausalLM(
-        LlamaConfig(
-            hidden_size=32,
-            intermediate_size=64,
-            num_hidden_layers=1,
-            num_attention_heads=4,
-            num_key_value_heads=2,
-            vocab_size=64,
-        )
-    )
+    reference = llama(num_hidden_layers=1)
     model = copy.deepcopy(reference).to("neuron")
     forward = torch.compile(model, backend="neuron", options={"buckets": {1: [8, 16]}})
     for n in (5, 12, 8):
@@ -450,5 +417,5 @@ def test_training_a_language_model():
             out = f(**{k: v.to(device) for k, v in given.items()}, use_cache=False)
             out.loss.backward()
             results.append([out.loss, out.logits, *(p.grad for p in m.parameters())])
-        close(results[1], results[0], tolerance=1e-3)
+        assert_close(results[1], results[0], 1e-3)
     assert get_dynamo_metrics()["programs"] == 4

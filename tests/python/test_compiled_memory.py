@@ -7,19 +7,10 @@ import torch
 from torch import nn
 
 import torch_neuronx
+from compiled import compiled
 from torch_neuronx.records import read_record
 
-
-@pytest.fixture(autouse=True)
-def fresh():
-    torch._dynamo.reset()
-    torch_neuronx.clear_op_tracking()
-    yield
-    assert torch_neuronx.get_fallback_ops() == {}
-
-
-def compiled(function):
-    return torch.compile(function, backend="neuron", fullgraph=True)
+pytestmark = pytest.mark.usefixtures("fresh_dynamo")
 
 
 def deep(width, depth):

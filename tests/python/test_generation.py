@@ -8,42 +8,29 @@ import sys
 
 import pytest
 import torch
-from transformers import CompileConfig, LlamaConfig, LlamaForCausalLM
+from transformers import CompileConfig
 
 import torch_neuronx
+from compiled import llama
 from torch_neuronx import generation
-from torch_neuronx.neuron_dynamo_backend import (
-    get_dynamo_metrics,
-    reset_dynamo_metrics,
-)
+from torch_neuronx.neuron_dynamo_backend import get_dynamo_metrics
 
-pytestmark = pytest.mark.timeout(400)
+pytestmark = [
+    pytest.mark.timeout(400),
+    pytest.mark.usefixtures("fresh_dynamo"),
+]
 LONGEST = 60
-
-
-@pytest.fixture(autouse=True)
-def _fresh():
-    torch._dynamo.reset()
-    reset_dynamo_metrics()
-    torch_neuronx.clear_op_tracking()
 
 
 @pytest.fixture(scope="module")
 def reference():
     torch.manual_seed(0)
-    return LlamaForCausalLM(
-        LlamaConfig(
-            hidden_size=32,
-            intermediate_size=64,
-            num_hidden_layers=2,
-            num_attention_heads=4,
-            num_key_value_heads=2,
-            vocab_size=128,
-            max_position_embeddings=256,
-            eos_token_id=None,
-            bos_token_id=1,
-            pad_token_id=0,
-        )
+    return llama(
+        vocab_size=128,
+        max_position_embeddings=256,
+        eos_token_id=None,
+        bos_token_id=1,
+        pad_token_id=0,
     ).eval()
 
 
@@ -85,7 +72,6 @@ def test_prompts_of_many_lengths_need_few_programs(reference):
         actual = model.generate(input_ids=ids, max_new_tokens=8, do_sample=False)
         assert actual.tolist() == expected.tolist(), length
     assert compilations() == before
-    assert torch_neuronx.get_fallback_ops() == {}
 
 
 def test_batches_with_left_padding(reference):
@@ -197,7 +183,6 @@ def test_bfloat16(reference):
             expected = eager.generate(ids, **options)
             assert actual.tolist() == expected.tolist(), length
         assert get_dynamo_metrics()["programs"] == before
-    assert torch_neuronx.get_fallback_ops() == {}
 
 
 def test_decoding_with_an_assistant_model(reference):

