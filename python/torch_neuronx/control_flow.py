@@ -47,6 +47,10 @@ def emit(
     """
     if op not in _RULES:
         raise Undecomposable(why_not(op, args))
+    # From torch 2.14 on, of scan and map.
+    if kwargs.get("mutated_arg_indices"):
+        raise Undecomposable(f"the body of {op.name()} writes to its arguments")
+    kwargs = {k: v for k, v in kwargs.items() if k != "mutated_arg_indices"}
     return _RULES[op](emitter, result, *args, **kwargs)
 
 
