@@ -5,6 +5,7 @@
 #include <functional>
 #include <limits>
 
+#include "common/permutation.h"
 #include "lowering/math.h"
 
 namespace neuronx::lowering {

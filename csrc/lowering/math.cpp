@@ -93,14 +93,6 @@ Shape expand_list(Shape values, size_t n) {
   return values;
 }
 
-Shape inverse(const Shape& permutation) {
-  Shape result(permutation.size());
-  for (size_t i = 0; i < permutation.size(); ++i) {
-    result[permutation[i]] = static_cast<int64_t>(i);
-  }
-  return result;
-}
-
 Value flatten(ir::Builder& b, Value x) {
   return b.reshape(x, {b.type(x).numel()});
 }

@@ -61,7 +61,6 @@ Shape complement(int64_t rank, const Shape& dims);
 Shape range(int64_t begin, int64_t end);
 // A single value n times, as in kernel_size=3.
 Shape expand_list(Shape values, size_t n);
-Shape inverse(const Shape& permutation);
 
 // A 1-D tensor of all elements.
 Value flatten(ir::Builder& b, Value x);
