@@ -7,7 +7,7 @@ are plain copies and views, whose shapes need no program. In between, the progra
 the bucket's sizes, and the true ones as numbers that it gets at run time. For each
 value it is known which of its elements are padding; an operator that would let padding
 into the others is given a neutral element there, or the graph is refused
-(padding_rules.py).
+(padding_rules).
 """
 
 import itertools
