@@ -33,7 +33,7 @@ from torch_neuronx.graphs import (
     Variant,
     is_dense,
 )
-from torch_neuronx.lowering import DEVICE, Emitter, Operand, Undecomposable
+from torch_neuronx.lowering import DEVICE, Emitter, Number, Operand, Undecomposable
 from torch_neuronx.padding_rules import Axes, Call, Padding, product
 
 aten = torch.ops.aten
@@ -572,12 +572,14 @@ class PaddedGraph(Graph):
             )
             ids.append(variant.ids.pop())
             aliases.append(-1)
-        first = len(self.placeholders)
-        for k, number in enumerate(emitter.numbers):
-            dtype = torch.int64 if number.is_integer else torch.float64
-            variant.inputs.append(("number", dtype))
-            variant.numbers.append(first + k)
         self.current.numbers = list(emitter.numbers)
+        # The program has its numbers in the order in which they were asked for.
+        at = {value.id: i for i, value in enumerate(values) if _is_number(value)}
+        for expression, number in emitter.numbers.items():
+            dtype = torch.int64 if expression.is_integer else torch.float64
+            at[number] = len(variant.inputs)
+            variant.inputs.append(("number", dtype))
+        variant.numbers[:] = [at[number] for number in sorted(at)]
         return ids, aliases
 
     def output(
@@ -672,3 +674,7 @@ def _strides(shape: Sequence[Any], order: list[int]) -> list[Any]:
 
 def _is_operand(value: Any) -> bool:
     return isinstance(value, Operand)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, Number)

@@ -299,6 +299,18 @@ def test_rows_written_into_a_longer_buffer():
         assert_close(moved_cache, cache)
 
 
+def test_numbers_of_the_caller_behind_a_padded_dimension():
+    """They and the size are both scalars of the program."""
+
+    def function(x, scale, step):
+        return x[:, -1] * scale + step
+
+    on_device = bucketed(function, {"x": {1: [8, 16]}})
+    for n in LENGTHS:
+        x, scale = torch.randn(2, n, 3), torch.tensor(n + 0.5)
+        assert_close(on_device(x.to("neuron"), scale, n / 4), function(x, scale, n / 4))
+
+
 def test_arguments_on_the_cpu_are_padded_too():
     """As Transformers passes token ids."""
 
