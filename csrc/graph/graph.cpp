@@ -201,11 +201,15 @@ Arguments launch(const Variant& variant, Arguments arguments) {
   for (int32_t i : variant.numbers) {
     scalars.push_back(bits(arguments[i]));
   }
-  for (const auto& [generator, blocks] : variant.draws) {
-    const auto given =
-        generator < 0
-            ? std::nullopt
-            : std::optional(std::get<at::Generator>(arguments[generator]));
+  for (const Draws& draws : variant.draws) {
+    const auto given = draws.generator < 0
+                           ? std::nullopt
+                           : std::optional(std::get<at::Generator>(
+                                 arguments[draws.generator]));
+    uint64_t blocks = draws.blocks;
+    for (int32_t number : draws.numbers) {
+      blocks += scalars[number];
+    }
     const auto [seed, offset] =
         runtime::generator_or_default(given, device).reserve(blocks);
     scalars.push_back(seed);

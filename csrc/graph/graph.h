@@ -72,6 +72,15 @@ struct Stage {
   std::vector<int32_t> last_arguments, last_handed;
 };
 
+// What a call takes from one generator: an argument, or -1 for the device's
+// own.
+struct Draws {
+  int32_t generator;
+  uint64_t blocks;  // of Philox numbers
+  // Scalars that say how many more blocks: those of padded tensors.
+  std::vector<int32_t> numbers;
+};
+
 struct Variant {
   std::vector<Input> inputs;
   // Arguments that are the program's scalars.
@@ -81,9 +90,8 @@ struct Variant {
   std::vector<Output> outputs;
   // None if there is nothing to compute.
   std::vector<Stage> stages;
-  // Generators, as arguments or -1 for the device's own, and the Philox blocks
-  // that a call uses up; their seeds and offsets are the last scalars.
-  std::vector<std::pair<int32_t, uint64_t>> draws;
+  // Their seeds and offsets are the last scalars.
+  std::vector<Draws> draws;
   c10::DeviceIndex device = 0;  // of graphs without a tensor argument
 };
 

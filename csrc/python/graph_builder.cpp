@@ -6,6 +6,7 @@
 #include <torch/csrc/Dtype.h>
 
 #include <algorithm>
+#include <stdexcept>
 
 #include "eager/arguments.h"
 #include "eager/draw.h"
@@ -284,15 +285,15 @@ GraphBuilder::Source& GraphBuilder::source(int32_t generator) {
   const ir::TensorType type{DType::Int64, {}};
   const ir::Value seed = builder_->parameter(type);
   return sources_.emplace_back(
-      Source{generator, seed, builder_->parameter(type), 0});
+      Source{generator, seed, builder_->parameter(type)});
 }
 
 ir::Value GraphBuilder::next_offset(const Source& source) {
   if (source.blocks == 0) {
-    return source.offset;
+    return source.next;
   }
   return builder_->add(
-      source.offset,
+      source.next,
       builder_->constant(DType::Int64, static_cast<int64_t>(source.blocks)));
 }
 
@@ -302,7 +303,7 @@ std::pair<int32_t, int32_t> GraphBuilder::random_state() {
 }
 
 void GraphBuilder::set_random_state(int32_t seed, int32_t offset) {
-  sources_.push_back(Source{-1, {seed}, {offset}, 0});
+  sources_.push_back(Source{-1, {seed}, {offset}});
 }
 
 void GraphBuilder::skip_random_blocks(uint64_t blocks) {
@@ -312,7 +313,8 @@ void GraphBuilder::skip_random_blocks(uint64_t blocks) {
 GraphBuilder::Ids GraphBuilder::draw(const std::string& name,
                                      const py::list& arguments,
                                      const Types& types,
-                                     int32_t generator) {
+                                     int32_t generator,
+                                     int32_t blocks) {
   const auto* op = eager::find_random_op(name);
   if (op == nullptr) {
     throw lowering::Unsupported(name +
@@ -334,7 +336,17 @@ GraphBuilder::Ids GraphBuilder::draw(const std::string& name,
   if (!drawn) {
     throw lowering::Unsupported(name + " has no lowering");
   }
-  from.blocks += drawn->blocks;
+  if (blocks < 0) {
+    from.blocks += drawn->blocks;
+  } else {
+    const auto number = std::ranges::find(numbers_, blocks, &ir::Value::id);
+    if (number == numbers_.end()) {
+      throw std::invalid_argument(
+          "[" + name + "] expected a runtime scalar as its number of blocks");
+    }
+    from.numbers.push_back(static_cast<int32_t>(number - numbers_.begin()));
+    from.next = builder_->add(from.next, {blocks});
+  }
   return to_ids(drawn->results);
 }
 
@@ -426,7 +438,22 @@ std::vector<std::pair<int32_t, uint64_t>> GraphBuilder::draws() const {
   return result;
 }
 
+std::vector<std::vector<int32_t>> GraphBuilder::draw_numbers() const {
+  std::vector<std::vector<int32_t>> result;
+  for (const Source& source : sources_) {
+    result.push_back(source.numbers);
+  }
+  return result;
+}
+
 void bind_graph_builder(py::module_& m) {
+  m.def(
+      "random_words",
+      [](const std::string& name) {
+        const auto* op = eager::find_random_op(name);
+        return op == nullptr ? 0 : op->words;
+      },
+      "32-bit words that an operator draws for each element");
   py::class_<ir::Value>(m, "Value")
       .def(py::init([](int32_t id) { return ir::Value{id}; }))
       .def_readonly("id", &ir::Value::id);
@@ -459,7 +486,8 @@ void bind_graph_builder(py::module_& m) {
       .def("finish", &GraphBuilder::finish)
       .def("build", &GraphBuilder::build)
       .def_property_readonly("scalar_count", &GraphBuilder::scalar_count)
-      .def_property_readonly("draws", &GraphBuilder::draws);
+      .def_property_readonly("draws", &GraphBuilder::draws)
+      .def_property_readonly("draw_numbers", &GraphBuilder::draw_numbers);
 }
 
 }  // namespace neuronx::python

@@ -53,11 +53,14 @@ class GraphBuilder {
                 const Body& body);
   // Adds an operator that draws random numbers. `name` is its name in the
   // table of random operators, as in "aten::uniform_"; `generator` is the
-  // argument of the graph that draws, -1 for the device's own.
+  // argument of the graph that draws, -1 for the device's own. `blocks` is a
+  // runtime scalar that says how many Philox blocks the call uses up, -1: as
+  // many as its elements need.
   Ids draw(const std::string& name,
            const pybind11::list& arguments,
            const Types& types,
-           int32_t generator);
+           int32_t generator,
+           int32_t blocks);
   // Seed and offset of what the device's own generator draws next, to hand to
   // a part; the part draws from these, and the blocks that it may use up are
   // skipped here.
@@ -93,6 +96,8 @@ class GraphBuilder {
   // (generator, Philox blocks that a call uses up), in the order of their
   // seeds and offsets among the scalars.
   std::vector<std::pair<int32_t, uint64_t>> draws() const;
+  // For each of them the scalars that say how many more blocks.
+  std::vector<std::vector<int32_t>> draw_numbers() const;
 
  private:
   ir::Region region(const Body& body);
@@ -101,7 +106,10 @@ class GraphBuilder {
   struct Source {
     int32_t generator;
     ir::Value seed, offset;
-    uint64_t blocks;
+    // Blocks behind `next` that are used up.
+    uint64_t blocks = 0;
+    ir::Value next = offset;
+    std::vector<int32_t> numbers = {};  // that `next` has added to `offset`
   };
   Source& source(int32_t generator);
   ir::Value next_offset(const Source& source);

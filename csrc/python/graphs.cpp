@@ -111,7 +111,8 @@ void add(graph::Graph& self,
          const std::string& name,
          const std::vector<ir::Stage>& stages,
          int scalar_count,
-         std::vector<std::pair<int32_t, uint64_t>> draws,
+         const std::vector<std::pair<int32_t, uint64_t>>& draws,
+         const std::vector<std::vector<int32_t>>& draw_numbers,
          const std::vector<py::tuple>& inputs,
          const std::vector<py::tuple>& outputs,
          std::vector<int32_t> tensors,
@@ -127,7 +128,10 @@ void add(graph::Graph& self,
   }
   variant->tensors = std::move(tensors);
   variant->numbers = std::move(numbers);
-  variant->draws = std::move(draws);
+  for (size_t i = 0; i < draws.size(); ++i) {
+    const auto& [generator, blocks] = draws[i];
+    variant->draws.push_back({generator, blocks, draw_numbers.at(i)});
+  }
   variant->device = static_cast<c10::DeviceIndex>(device);
   py::gil_scoped_release release;
   graph::set_stages(*variant, name, stages, scalar_count, results);

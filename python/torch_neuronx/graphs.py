@@ -365,6 +365,7 @@ class Graph:
             stages,
             builder.scalar_count,
             builder.draws,
+            builder.draw_numbers,
             variant.inputs,
             variant.outputs,
             variant.tensors,

@@ -327,10 +327,22 @@ class Emitter:
     def lower(self, name: str, args: list[Any], result: Any) -> Any:
         return self.add(self.builder.call, name, args, result)
 
-    def draw(self, name: str, args: list[Any], result: Any, generator: Any = -1) -> Any:
-        """Adds an operator that draws random numbers (random_operators.py);
-        ``generator`` is the position of one among the graph's arguments."""
-        return self.add(self.builder.draw, name, args, result, generator)
+    def draw(
+        self,
+        name: str,
+        args: list[Any],
+        result: Any,
+        generator: Any = -1,
+        blocks: int = -1,
+    ) -> Any:
+        """Adds an operator that draws random numbers (random_operators.py).
+
+        Args:
+            generator: the position of one among the graph's arguments.
+            blocks: the id of a number of the program, known at run time: how many
+                Philox blocks a call uses up, where that is not said by the shapes.
+        """
+        return self.add(self.builder.draw, name, args, result, generator, blocks)
 
     def add(
         self,

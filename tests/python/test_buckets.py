@@ -2,13 +2,17 @@
 """``options={"buckets": ...}``: many sizes, few programs, the CPU's numbers."""
 
 import copy
+import os
+import subprocess
+import sys
 
 import pytest
 import torch
 import torch.nn.functional as F
 
+import xla
 from compiled import assert_close, compiled, llama, to_neuron
-from torch_neuronx import bucketing
+from torch_neuronx import bucketing, graphs
 from torch_neuronx.neuron_dynamo_backend import get_dynamo_metrics
 
 pytestmark = pytest.mark.usefixtures("fresh_dynamo")
@@ -325,14 +329,202 @@ def test_arguments_on_the_cpu_are_padded_too():
     assert get_dynamo_metrics()["programs"] == 2
 
 
-def test_dropout_keeps_its_rate():
-    function = bucketed(lambda x: F.dropout(x, 0.25), {0: "pow2"})
-    for n in (600, 900, 1000):
-        out = function(torch.ones(n, 50, device="neuron"))
-        assert out.shape == (n, 50)
-        assert (out == 0).float().mean().item() == pytest.approx(0.25, abs=0.02)
-        assert_close(out[out != 0].mean(), torch.tensor(4 / 3))
-    assert get_dynamo_metrics()["programs"] == 1
+def uniform(*shape):
+    return lambda n: [torch.rand([n if size == "n" else size for size in shape])]
+
+
+# As FORWARD. The operators' numbers are eager's on the device.
+DRAWS = {
+    "dropout of a batch": (lambda x: F.dropout(x, 0.25), uniform("n", 3), x0),
+    "dropout of sequences": (lambda x: F.dropout(x, 0.3), uniform(3, "n", 5), x1),
+    "dropout of the last dimension": (
+        lambda x: F.dropout(x, 0.3),
+        uniform(2, 3, "n"),
+        x2,
+    ),
+    "dropout of bfloat16": (
+        lambda x: F.dropout(x.bfloat16(), 0.3),
+        uniform(2, "n", 3),
+        x1,
+    ),
+    "dropout of scores": (
+        lambda x: F.dropout(x[:, :, None] * x[:, None], 0.5),
+        uniform(2, "n"),
+        x1,
+    ),
+    "dropout of a transposed tensor": (
+        lambda x: F.dropout(x.transpose(1, 2) * 2, 0.5),
+        uniform(2, "n", 3),
+        x1,
+    ),
+    "dropout of flattened tokens": (
+        lambda x: F.dropout(x.reshape(-1, 3), 0.5),
+        uniform(2, "n", 3),
+        x1,
+    ),
+    "dropout in evaluation": (
+        lambda x: torch.native_dropout(x, 0.5, False)[0] + torch.rand_like(x),
+        uniform(2, "n", 3),
+        x1,
+    ),
+    "dropout of channels": (lambda x: F.dropout1d(x, 0.5), uniform(2, "n", 3), x1),
+    # Blocks that the size counts, and others.
+    "several draws": (
+        lambda x: (
+            F.dropout(F.dropout(x, 0.25) + torch.rand(7, device=x.device)[2], 0.5)
+            + torch.rand(3, device=x.device)
+        ),
+        uniform(3, "n", 3),
+        x1,
+    ),
+    "rand": (
+        lambda x: torch.rand(2, x.shape[1] + 1, device=x.device) + x[:, :1],
+        uniform(2, "n"),
+        x1,
+    ),
+    "rand of a flattened size": (
+        lambda x: torch.rand(2 * x.shape[1], device=x.device) + x[0, 0],
+        uniform(2, "n"),
+        x1,
+    ),
+    "rand_like": (lambda x: torch.rand_like(x), uniform(2, 3, "n"), x2),
+    "randn_like": (lambda x: torch.randn_like(x), uniform(2, "n", 3), x1),
+    "randint": (
+        lambda x: torch.randint(3, 900, x.shape, device=x.device) + x,
+        uniform(2, "n"),
+        x1,
+    ),
+    "bernoulli": (lambda x: torch.bernoulli(x), uniform(2, "n", 3), x1),
+    "bernoulli of broadcast rates": (
+        lambda x: torch.empty_like(x).bernoulli_(x[:, :1]),
+        uniform(2, 3, "n"),
+        x2,
+    ),
+    "normal": (lambda x: torch.normal(x, x + 1), uniform(2, 3, "n"), x2),
+    "normal_": (lambda x: x.clone().normal_(1, 2), uniform(2, "n", 3), x1),
+    "uniform_": (lambda x: x.clone().uniform_(1, 2), uniform(2, "n", 3), x1),
+    "exponential_": (lambda x: x.clone().exponential_(2), uniform(2, 3, "n"), x2),
+    "geometric_": (lambda x: x.clone().geometric_(0.2), uniform(2, 3, "n"), x2),
+    "cauchy_": (lambda x: x.clone().cauchy_(), uniform(2, 3, "n"), x2),
+    "log_normal_": (lambda x: x.clone().log_normal_(), uniform(2, 3, "n"), x2),
+    "poisson": (lambda x: torch.poisson(20 * x), uniform(2, 3, "n"), x2),
+    "random": (
+        lambda x: torch.ops.aten.random.to(x, 9),
+        uniform(2, 3, "n"),
+        x2,
+    ),
+    "gamma": (lambda x: torch._standard_gamma(x), uniform(2, 3, "n"), x2),
+    "rrelu": (lambda x: F.rrelu(x - 0.5, training=True), uniform(2, 3, "n"), x2),
+}
+
+
+def draw_all(function, given):
+    """Two calls for each, and what the generator draws next."""
+    torch.neuron.manual_seed(7)
+    results = [function(*x).cpu() for x in given for _ in range(2)]
+    return [*results, torch.rand(9, device="neuron").cpu()]
+
+
+@pytest.mark.parametrize("name", DRAWS)
+def test_random_numbers_are_those_without_padding(name):
+    function, make, buckets = DRAWS[name]
+    given = [[x.to("neuron") for x in make(n)] for n in LENGTHS]
+    actual = draw_all(bucketed(function, buckets), given)
+    for a, e in zip(actual, draw_all(function, given), strict=True):
+        assert torch.equal(a, e)
+    assert get_dynamo_metrics()["programs"] == 2
+
+
+def test_random_numbers_of_several_padded_dimensions():
+    def function(x):
+        return F.dropout(x, 0.5) + torch.randn_like(x)
+
+    sizes = [(3, 7, 4), (4, 5, 3), (5, 3, 2)]
+    given = [[torch.rand(a, 2, b, 3, c, device="neuron")] for a, b, c in sizes]
+    on_device = bucketed(function, {"x": {0: "pow2", 2: "pow2", 4: "pow2"}})
+    for a, e in zip(draw_all(on_device, given), draw_all(function, given), strict=True):
+        assert torch.equal(a, e)
+
+
+def test_training_draws_the_masks_without_padding():
+    def function(x, w):
+        scores = F.dropout((x @ w @ x.mT).softmax(-1), 0.5)
+        return F.dropout(scores @ x, 0.25)
+
+    def train(function):
+        torch.neuron.manual_seed(7)
+        results = []
+        for x, w in given:
+            x, w = x.clone().requires_grad_(), w.clone().requires_grad_()
+            out = function(x, w)
+            out.square().sum().backward()
+            results += [out, x.grad, w.grad]
+        return results
+
+    given = [torch.rand(2, n, 4, device="neuron") for n in LENGTHS]
+    given = [(x, torch.rand(4, 4, device="neuron")) for x in given]
+    actual = train(bucketed(function, x1))
+    for a, e in zip(actual, train(function), strict=True):
+        assert_close(a, e)
+    assert get_dynamo_metrics()["programs"] == 4
+
+
+def test_random_numbers_of_the_hardware_program():
+    """Its legal form, run by XLA, draws eager's numbers too."""
+    kept = []
+
+    def keep(self, captured, program, *others):
+        kept.append((self, program))
+
+    def function(x):
+        return F.dropout(F.dropout(x, 0.25) + torch.rand_like(x), 0.5)
+
+    x = torch.rand(3, 5, 7)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(graphs.Graph, "preserve", keep)
+        bucketed(function, x1)(x.to("neuron"))
+    ((graph, program),) = kept
+    legal = program.legalized("trn2")
+    assert legal.violations("trn2") == []
+    padded = torch.zeros(3 * 8 * 7)
+    padded[: x.numel()] = x.flatten()
+    (plan,) = graph.plans.values()
+    seed, offset = torch.tensor(7), torch.tensor(0)
+    inputs = [padded, *map(torch.tensor, plan.numbers), seed, offset]
+    (actual,) = xla.run(legal.stablehlo, inputs)
+    torch.neuron.manual_seed(7)
+    expected = function(x.to("neuron")).cpu()
+    assert torch.equal(actual[: x.numel()].view(x.shape), expected)
+
+
+def test_random_numbers_in_decomposed_numerics():
+    """Part of the table once more, the simulator running the hardware's program."""
+    environment = os.environ | {"TORCH_NEURONX_SIM_NUMERICS": "decomposed"}
+    pattern = "several or without_padding and (dropout or randint or normal_)"
+    result = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-x", __file__, "-k", pattern],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    assert result.returncode == 0, result.stdout[-3000:]
+
+
+@pytest.mark.parametrize(
+    ("name", "function"),
+    {
+        "aten::multinomial": lambda x: x.multinomial(1),
+        "aten::_scaled_dot_product_fused_attention_overrideable": (
+            lambda x: F.scaled_dot_product_attention(
+                *3 * [x[None, None].expand(2, 2, -1, -1)], dropout_p=0.5
+            )
+        ),
+    }.items(),
+)
+def test_draws_without_a_rule_are_refused_by_name(name, function):
+    with pytest.raises(Exception, match=rf"\[{name}.*dimension 0 of x.*buckets"):
+        bucketed(function, x0)(torch.rand(6, 4, device="neuron"))
 
 
 @pytest.mark.parametrize(
