@@ -38,7 +38,7 @@ struct ArgumentInfo {
 struct ReturnInfo {
   enum class Kind : uint8_t { Argument, Tensor, TensorList, Number } kind;
   // Argument: its position. TensorList: that of a list of the same length, or
-  // -1 for all tensors that the other returns leave.
+  // -1 for all tensors that are left.
   int argument = -1;
 };
 // Of any operator of PyTorch 2.13 or 2.14.

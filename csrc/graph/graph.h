@@ -64,11 +64,11 @@ struct Stage {
   };
   // Operands and then results that overwrite no operand.
   std::vector<Address> addresses;
-  size_t operands = 0;           // of them
   std::vector<int32_t> scalars;  // of the variant's
   // Bytes of the values that it hands on, in the order of their numbers.
   std::vector<size_t> handed;
-  // What no later stage reads: arguments and handed values.
+  // What no later stage reads, but for the last stage: arguments and handed
+  // values.
   std::vector<int32_t> last_arguments, last_handed;
 };
 
@@ -85,7 +85,7 @@ struct Variant {
   std::vector<Input> inputs;
   // Arguments that are the program's scalars.
   std::vector<int32_t> numbers;
-  // The first tensor argument names the device.
+  // Arguments that are its tensors; they name the device.
   std::vector<int32_t> tensors;
   std::vector<Output> outputs;
   // None if there is nothing to compute.

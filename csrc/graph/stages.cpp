@@ -29,6 +29,9 @@ class Numbers {
   bool is_scalar(int32_t number) const {
     return number >= first_scalar_ && number < end_scalar_;
   }
+  bool is_output(int32_t number) const {
+    return number >= first_output_ && number < first_handed_;
+  }
   int32_t scalar(int32_t number) const { return number - first_scalar_; }
   Stage::Address address(int32_t number) const {
     using Kind = Stage::Address::Kind;
@@ -56,7 +59,6 @@ Stage make_stage(const ir::Stage& from, const Numbers& numbers) {
       stage.addresses.push_back(numbers.address(number));
     }
   }
-  stage.operands = stage.addresses.size();
   for (size_t k = 0; k < from.results.size(); ++k) {
     if (from.program.aliases[k] >= 0) {
       continue;
@@ -92,20 +94,26 @@ void set_stages(Variant& variant,
                                         " of " + std::to_string(stages.size());
     stage.executable = compiler::compile(
         label, program, static_cast<int>(stage.scalars.size()));
+    for (int32_t number : stages[s].results) {
+      if (numbers.is_output(number)) {
+        variant.outputs[numbers.address(number).index].stage =
+            static_cast<int32_t>(s);
+      }
+    }
     variant.stages.push_back(std::move(stage));
   }
-  // From the last stage back: who reads last lets go.
+  // From the last stage back: who reads last lets go. What the last one reads
+  // goes with the call.
   std::vector<Stage::Address> read;
   for (size_t s = variant.stages.size(); s-- > 0;) {
     Stage& stage = variant.stages[s];
-    for (size_t k = 0; k < stage.addresses.size(); ++k) {
-      const Stage::Address& address = stage.addresses[k];
-      if (address.kind == Kind::Output) {
-        if (k >= stage.operands) {
-          variant.outputs[address.index].stage = static_cast<int32_t>(s);
-        }
-      } else if (std::ranges::find(read, address) == read.end()) {
-        read.push_back(address);
+    for (const Stage::Address& address : stage.addresses) {
+      if (address.kind == Kind::Output ||
+          std::ranges::find(read, address) != read.end()) {
+        continue;
+      }
+      read.push_back(address);
+      if (s + 1 < variant.stages.size()) {
         (address.kind == Kind::Argument ? stage.last_arguments
                                         : stage.last_handed)
             .push_back(address.index);

@@ -430,18 +430,10 @@ int GraphBuilder::scalar_count() const {
   return static_cast<int>(numbers_.size() + 2 * sources_.size());
 }
 
-std::vector<std::pair<int32_t, uint64_t>> GraphBuilder::draws() const {
-  std::vector<std::pair<int32_t, uint64_t>> result;
+std::vector<GraphBuilder::Draws> GraphBuilder::draws() const {
+  std::vector<Draws> result;
   for (const Source& source : sources_) {
-    result.emplace_back(source.generator, source.blocks);
-  }
-  return result;
-}
-
-std::vector<std::vector<int32_t>> GraphBuilder::draw_numbers() const {
-  std::vector<std::vector<int32_t>> result;
-  for (const Source& source : sources_) {
-    result.push_back(source.numbers);
+    result.emplace_back(source.generator, source.blocks, source.numbers);
   }
   return result;
 }
@@ -486,8 +478,7 @@ void bind_graph_builder(py::module_& m) {
       .def("finish", &GraphBuilder::finish)
       .def("build", &GraphBuilder::build)
       .def_property_readonly("scalar_count", &GraphBuilder::scalar_count)
-      .def_property_readonly("draws", &GraphBuilder::draws)
-      .def_property_readonly("draw_numbers", &GraphBuilder::draw_numbers);
+      .def_property_readonly("draws", &GraphBuilder::draws);
 }
 
 }  // namespace neuronx::python

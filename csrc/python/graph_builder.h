@@ -9,6 +9,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -93,11 +94,10 @@ class GraphBuilder {
   // `aliases` as in Program, counting tensor parameters.
   ir::Program build(const Ids& results, std::vector<int32_t> aliases);
   int scalar_count() const;
-  // (generator, Philox blocks that a call uses up), in the order of their
-  // seeds and offsets among the scalars.
-  std::vector<std::pair<int32_t, uint64_t>> draws() const;
-  // For each of them the scalars that say how many more blocks.
-  std::vector<std::vector<int32_t>> draw_numbers() const;
+  // (generator, Philox blocks that a call uses up, scalars that say how many
+  // more), in the order of their seeds and offsets among the scalars.
+  using Draws = std::tuple<int32_t, uint64_t, std::vector<int32_t>>;
+  std::vector<Draws> draws() const;
 
  private:
   ir::Region region(const Body& body);

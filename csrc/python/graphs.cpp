@@ -7,6 +7,7 @@
 #include "common/strides.h"
 #include "graph/stages.h"
 #include "python/bind.h"
+#include "python/graph_builder.h"
 
 namespace py = pybind11;
 
@@ -111,8 +112,7 @@ void add(graph::Graph& self,
          const std::string& name,
          const std::vector<ir::Stage>& stages,
          int scalar_count,
-         const std::vector<std::pair<int32_t, uint64_t>>& draws,
-         const std::vector<std::vector<int32_t>>& draw_numbers,
+         const std::vector<GraphBuilder::Draws>& draws,
          const std::vector<py::tuple>& inputs,
          const std::vector<py::tuple>& outputs,
          std::vector<int32_t> tensors,
@@ -128,9 +128,8 @@ void add(graph::Graph& self,
   }
   variant->tensors = std::move(tensors);
   variant->numbers = std::move(numbers);
-  for (size_t i = 0; i < draws.size(); ++i) {
-    const auto& [generator, blocks] = draws[i];
-    variant->draws.push_back({generator, blocks, draw_numbers.at(i)});
+  for (const auto& [generator, blocks, more] : draws) {
+    variant->draws.push_back({generator, blocks, more});
   }
   variant->device = static_cast<c10::DeviceIndex>(device);
   py::gil_scoped_release release;

@@ -124,7 +124,7 @@ def _hand_over(builder: Any, state: list[int]) -> None:
 
 
 def _used(builder: Any) -> int:
-    return sum(blocks for _, blocks in builder.draws)
+    return sum(blocks for _, blocks, _ in builder.draws)
 
 
 def _cond(

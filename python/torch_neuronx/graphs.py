@@ -365,7 +365,6 @@ class Graph:
             stages,
             builder.scalar_count,
             builder.draws,
-            builder.draw_numbers,
             variant.inputs,
             variant.outputs,
             variant.tensors,

@@ -8,6 +8,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import importlib.util
 import signal
+import subprocess
 import sys
 import threading
 from pathlib import Path
@@ -46,6 +47,24 @@ def fresh_dynamo(no_fallback, monkeypatch):
     torch._dynamo.reset()
     reset_dynamo_metrics()
     monkeypatch.setattr(graphs, "_told", set())
+
+
+@pytest.fixture
+def in_decomposed_numerics():
+    """Runs the tests of a file that a pattern (``-k``) selects once more, the simulator
+    running the hardware's programs; they have to pass."""
+
+    def run(file, pattern):
+        result = subprocess.run(
+            [sys.executable, "-m", "pytest", "-q", "-x", file, "-k", pattern],
+            env=os.environ | {"TORCH_NEURONX_SIM_NUMERICS": "decomposed"},
+            capture_output=True,
+            text=True,
+            timeout=600,
+        )
+        assert result.returncode == 0, result.stdout[-3000:]
+
+    return run
 
 
 @pytest.fixture

@@ -339,18 +339,11 @@ def test_hardware_program_holds_a_block_of_scores(dropout):
         assert largest <= (1 << 20) + 4
 
 
-def test_decomposed_numerics_agree():
+def test_decomposed_numerics_agree(in_decomposed_numerics):
     """The table once more, with the simulator running the hardware's program."""
-    environment = os.environ | {"TORCH_NEURONX_SIM_NUMERICS": "decomposed"}
-    pattern = "test_values_and_gradients or test_dropout_is or test_dropout_by"
-    result = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-x", __file__, "-k", pattern],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=600,
+    in_decomposed_numerics(
+        __file__, "test_values_and_gradients or test_dropout_is or test_dropout_by"
     )
-    assert result.returncode == 0, result.stdout[-3000:]
 
 
 def qkv(*shape: int, device: str = "neuron") -> list[Tensor]:

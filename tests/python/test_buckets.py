@@ -2,9 +2,6 @@
 """``options={"buckets": ...}``: many sizes, few programs, the CPU's numbers."""
 
 import copy
-import os
-import subprocess
-import sys
 
 import pytest
 import torch
@@ -497,18 +494,11 @@ def test_random_numbers_of_the_hardware_program():
     assert torch.equal(actual[: x.numel()].view(x.shape), expected)
 
 
-def test_random_numbers_in_decomposed_numerics():
+def test_random_numbers_in_decomposed_numerics(in_decomposed_numerics):
     """Part of the table once more, the simulator running the hardware's program."""
-    environment = os.environ | {"TORCH_NEURONX_SIM_NUMERICS": "decomposed"}
-    pattern = "several or without_padding and (dropout or randint or normal_)"
-    result = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-x", __file__, "-k", pattern],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=600,
+    in_decomposed_numerics(
+        __file__, "several or without_padding and (dropout or randint or normal_)"
     )
-    assert result.returncode == 0, result.stdout[-3000:]
 
 
 @pytest.mark.parametrize(

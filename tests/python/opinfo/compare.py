@@ -2,7 +2,7 @@
 """One sample of an operator on the CPU and on the device."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -92,6 +92,13 @@ def to_device(x: torch.Tensor) -> torch.Tensor:
     return moved.detach().requires_grad_(x.requires_grad)
 
 
+def mapped(function: Callable[[Any], Any], sample: SampleInput | Sample) -> Sample:
+    """With ``function`` of each leaf among the arguments."""
+    return Sample(
+        *tree_map(function, (sample.input, sample.args, sample.kwargs)),
+    )
+
+
 def on_device(sample: SampleInput | Sample) -> Sample:
     def move(x: Any) -> Any:
         if isinstance(x, torch.Tensor):
@@ -100,11 +107,7 @@ def on_device(sample: SampleInput | Sample) -> Sample:
             return torch.device("neuron")
         return x
 
-    return Sample(
-        tree_map(move, sample.input),
-        tree_map(move, sample.args),
-        tree_map(move, sample.kwargs),
-    )
+    return mapped(move, sample)
 
 
 def call(function: Any, sample: Sample) -> list[Any]:

@@ -250,6 +250,17 @@ def section_refused(found: Found) -> list[str]:
     )
 
 
+def by_reason(entries: dict[str, str]) -> list[str]:
+    """A table of entries of the database that share a reason."""
+    return table(
+        ("reason", "entries"),
+        (
+            (why, ", ".join(op for op, w in entries.items() if w == why))
+            for why in dict.fromkeys(entries.values())
+        ),
+    )
+
+
 def main() -> None:
     fast, decomposed = read("fast"), read("decomposed")
     rows = [(name, status(name, fast)) for name in overloads()]
@@ -383,23 +394,11 @@ def main() -> None:
         ),
         "Only shapes, dtypes, strides and devices are compared of:",
         "",
-        *table(
-            ("reason", "entries"),
-            (
-                (why, ", ".join(op for op, w in METADATA_ONLY.items() if w == why))
-                for why in dict.fromkeys(METADATA_ONLY.values())
-            ),
-        ),
+        *by_reason(METADATA_ONLY),
         "Compared, in bfloat16 and float16, with the CPU's float32 results rounded "
         "once:",
         "",
-        *table(
-            ("reason", "entries"),
-            (
-                (why, ", ".join(op for op, w in ROUNDED_SUMS.items() if w == why))
-                for why in dict.fromkeys(ROUNDED_SUMS.values())
-            ),
-        ),
+        *by_reason(ROUNDED_SUMS),
         "## Every overload",
         "",
         "The last columns count programs that were proven.",

@@ -16,7 +16,6 @@ from torch.testing._internal.common_device_type import (
 )
 from torch.testing._internal.common_methods_invocations import op_db
 from torch.testing._internal.common_utils import TestCase
-from torch.utils._pytree import tree_map
 
 import torch_neuronx
 from opinfo import compare
@@ -57,11 +56,7 @@ def detached(sample):
             return x
         return x.detach().clone().requires_grad_(x.requires_grad)
 
-    return compare.Sample(
-        tree_map(clone, sample.input),
-        tree_map(clone, sample.args),
-        tree_map(clone, sample.kwargs),
-    )
+    return compare.mapped(clone, sample)
 
 
 class TestCompiledOperators(TestCase):

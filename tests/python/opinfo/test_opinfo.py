@@ -15,7 +15,6 @@ from torch.testing._internal.common_device_type import (
 )
 from torch.testing._internal.common_methods_invocations import op_db
 from torch.testing._internal.common_utils import TestCase, noncontiguous_like
-from torch.utils._pytree import tree_map
 
 from opinfo import compare
 from opinfo.exceptions import (
@@ -98,14 +97,7 @@ def rounded_once(op, sample, results) -> list:
     def wide(x):
         return x.float() if isinstance(x, torch.Tensor) else x
 
-    exact = compare.call(
-        op,
-        compare.Sample(
-            tree_map(wide, sample.input),
-            tree_map(wide, sample.args),
-            tree_map(wide, sample.kwargs),
-        ),
-    )
+    exact = compare.call(op, compare.mapped(wide, sample))
     return [torch.empty_like(x).copy_(e) for x, e in zip(results, exact, strict=True)]
 
 
@@ -113,11 +105,7 @@ def noncontiguous(sample: compare.Sample) -> compare.Sample:
     def spread(x):
         return noncontiguous_like(x) if isinstance(x, torch.Tensor) else x
 
-    return compare.Sample(
-        tree_map(spread, sample.input),
-        tree_map(spread, sample.args),
-        tree_map(spread, sample.kwargs),
-    )
+    return compare.mapped(spread, sample)
 
 
 def outputs(results) -> list[torch.Tensor]:
